@@ -1,0 +1,243 @@
+"""Compile once, copy values afterwards: a page that keeps its series costs a comparison of lines.
+
+The first time that a page is seen, each line's text before the value is parsed and bound to a slot. From
+then on only lines that differ from the last page are touched: their prefix is compared, their value
+converted. When the same lines come in another order, a dictionary of prefixes finds their slots; only when
+series come or go is the page parsed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import ne
+
+from sidecar.exposition.errors import BadLine, PageError, shown
+from sidecar.exposition.lines import DESCRIBED, TYPE, TYPES, family_of, number, series_end, unquoted, value_of
+from sidecar.exposition.sight import Identity, Labels, identify
+from sidecar.exposition.types import CONFLICT, type_of
+
+MAX_LINE = 64 * 1024
+IGNORED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A series of a page: sample name, labels sorted by name without empty ones, family and declared type."""
+
+    name: str
+    labels: Labels
+    family: str
+    type: str
+
+    def label(self, name: str) -> str:
+        return next((value for key, value in self.labels if key == name), "")
+
+
+class Shape:
+    """The series of a page. Compared by identity: a new shape means that series or types have changed."""
+
+    __slots__ = ("bad_lines", "families", "samples")
+
+    def __init__(
+        self, samples: tuple[Sample, ...], families: dict[str, str], bad_lines: tuple[BadLine, ...]
+    ) -> None:
+        self.samples = samples
+        self.families = families  # every family of the page with its type, unwanted ones too
+        self.bad_lines = bad_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A page's numbers: `values[i]` belongs to `shape.samples[i]`. The list is reused by the next read."""
+
+    shape: Shape
+    values: list[float]
+
+
+@dataclass(slots=True)
+class _Compiled:
+    """What is known of the last page, line by line."""
+
+    lines: list[bytes]
+    prefixes: list[bytes]  # a comment's prefix is the whole line
+    slots: list[int]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What one walk over a page has found."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    comments: list[bytes] = field(default_factory=list)
+    slots: dict[bytes, int] = field(default_factory=dict)
+    names: dict[str, None] = field(default_factory=dict)
+    bad: list[BadLine] = field(default_factory=list)
+    prefixes: list[bytes] = field(default_factory=list)
+    found: list[tuple[int, Identity, float]] = field(default_factory=list)  # line, series, value
+
+
+class PageReader:
+    """Reads the pages of one endpoint. `wanted` tells by a sample's name whether its values are asked for."""
+
+    def __init__(self, wanted: Callable[[str], bool] | None = None) -> None:
+        self._wanted = wanted
+        self._shape = Shape((), {}, ())
+        self._values: list[float] = []
+        self._compiled = _Compiled([], [], [])
+        # Both are of the last page only, so that the memory is bounded by the page.
+        self._slots: dict[bytes, int] = {}
+        self._comments: frozenset[bytes] = frozenset()
+
+    def read(self, body: bytes, *, whole: bool = True) -> Reading:
+        """Read a page. `whole` says that its transport vouched for the end; else it must end in a newline.
+
+        Raises PageError (`not_metrics`, `parse_error`), and nothing else.
+        """
+        if not whole and body and not body.endswith(b"\n"):
+            raise PageError("parse_error", "the page ends in mid-air: no newline at its end")
+        body = body.removeprefix(b"\xef\xbb\xbf")
+        if b"\r" in body:
+            body = body.replace(b"\r\n", b"\n")
+        lines = body.split(b"\n")
+        if not self._copy(lines):
+            self._compiled.lines = []  # half copied: the next page must not be compared with it
+            if not self._rearrange(lines):
+                self._compile(lines)
+        return Reading(self._shape, self._values)
+
+    def _copy(self, lines: list[bytes]) -> bool:
+        """The hot path: copy the values of changed lines; False when lines have moved, come or gone."""
+        compiled = self._compiled
+        if len(lines) != len(compiled.lines):
+            return False
+        prefixes, slots, values = compiled.prefixes, compiled.slots, self._values
+        for i in compress(range(len(lines)), map(ne, lines, compiled.lines)):
+            line, prefix = lines[i], prefixes[i]
+            if not line.startswith(prefix):
+                return False
+            rest = line[len(prefix) :]
+            try:
+                value = float(rest)
+                if b"_" in rest:
+                    return False
+            except ValueError:
+                try:
+                    value = value_of(rest)
+                except ValueError:
+                    return False
+            if slots[i] >= 0:
+                values[slots[i]] = value
+        compiled.lines = lines
+        return True
+
+    def _rearrange(self, lines: list[bytes]) -> bool:
+        """The same series in another order; False when there are others, or anything that isn't plain."""
+        known, comments = self._slots, self._comments
+        values: list[float] = [0.0] * len(self._values)
+        missing = set(range(len(values)))
+        prefixes, slots = [], []
+        for line in lines:
+            prefix = line[: line.rfind(b" ") + 1]
+            slot = known.get(prefix)
+            if slot is None:
+                if line not in comments:
+                    return False
+                prefix, slot = line, IGNORED
+            elif slot >= 0:
+                if slot in missing:
+                    missing.discard(slot)
+                    try:
+                        values[slot] = number(line[len(prefix) :])
+                    except ValueError:
+                        return False
+                else:
+                    slot = IGNORED  # a duplicate: the first one counts
+            prefixes.append(prefix)
+            slots.append(slot)
+        if missing or len(comments) > len(lines):
+            return False
+        self._values, self._compiled = values, _Compiled(lines, prefixes, slots)
+        return True
+
+    def _compile(self, lines: list[bytes]) -> None:
+        walk = self._walk(lines)
+        if walk.bad and not walk.found and not walk.names and not walk.types:
+            first = walk.bad[0]
+            raise PageError("not_metrics", f"not a metrics page: {shown(lines[first.number - 1])}")
+        lost = {type_of(bad.family, walk.types)[0] for bad in walk.bad if bad.family}
+        slot_of: dict[Identity, int] = {}
+        slots = [IGNORED] * len(lines)
+        samples: list[Sample] = []
+        values: list[float] = []
+        for line, identity, value in walk.found:
+            slot = slot_of.get(identity)
+            if slot is None:
+                family, kind = type_of(identity[0], walk.types)
+                if family in lost or kind == CONFLICT:
+                    continue
+                slots[line] = slot = slot_of[identity] = len(samples)
+                samples.append(Sample(identity[0], identity[1], family, kind))
+                values.append(value)
+            walk.slots[walk.prefixes[line]] = slot  # of a duplicate too, whose own line stays ignored
+        families = {type_of(name, walk.types)[0]: "" for name in walk.names} | walk.types
+        self._shape = Shape(tuple(samples), families, tuple(walk.bad))
+        self._values, self._compiled = values, _Compiled(lines, walk.prefixes, slots)
+        self._slots, self._comments = walk.slots, frozenset(walk.comments)
+
+    def _walk(self, lines: list[bytes]) -> _Walk:
+        walk = _Walk()
+        unseen: list[tuple[int, bytes, float]] = []
+        described = ""
+        for i, line in enumerate(lines):
+            if line.startswith(b"#") or not line.strip():
+                described = self._comment(i, line, walk) or described
+                walk.comments.append(line)
+                walk.prefixes.append(line)
+                continue
+            prefix = line[: series_end(line)]
+            walk.prefixes.append(prefix)
+            try:
+                if not prefix or len(line) > MAX_LINE:
+                    raise ValueError("not a sample" if not prefix else f"a line over {MAX_LINE} bytes")
+                value = value_of(line[len(prefix) :])
+            except ValueError as error:
+                walk.bad.append(BadLine(i + 1, family_of(line) or described, shown(str(error).encode())))
+                walk.prefixes[i] = line  # a value that is mended must be noticed
+                continue
+            name = family_of(prefix)
+            if name and self._wanted is not None and not self._wanted(name):
+                walk.slots[prefix] = IGNORED
+                walk.names[name] = None
+            else:
+                unseen.append((i, prefix, value))
+        self._first_sight(unseen, walk)
+        return walk
+
+    def _comment(self, i: int, line: bytes, walk: _Walk) -> str:
+        match = DESCRIBED.match(line)
+        if match is None:
+            return ""
+        name = unquoted(match["name"])
+        declared = TYPE.match(line)
+        if declared is not None:
+            kind = declared["type"].decode("utf-8", "replace")
+            if kind not in TYPES:
+                walk.bad.append(BadLine(i + 1, name, f"unknown type {shown(declared['type'])}"))
+            elif walk.types.setdefault(name, kind) != kind:
+                walk.types[name] = CONFLICT
+        return name
+
+    def _first_sight(self, unseen: list[tuple[int, bytes, float]], walk: _Walk) -> None:
+        identities = identify([prefix for _, prefix, _ in unseen])
+        for (i, prefix, value), identity in zip(unseen, identities, strict=True):
+            if isinstance(identity, str):
+                walk.bad.append(BadLine(i + 1, family_of(prefix), identity))
+                continue
+            walk.names[identity[0]] = None
+            if self._wanted is None or self._wanted(identity[0]):
+                walk.found.append((i, identity, value))
+            else:
+                walk.slots[prefix] = IGNORED
+        walk.bad.sort(key=lambda bad: bad.number)
