@@ -1,4 +1,4 @@
-"""First sight of a series: prometheus_client's parser makes a name and labels of the text before the value."""
+"""First sight of a series: prometheus_client's parser makes name and labels of the text before a value."""
 
 from __future__ import annotations
 

@@ -1,0 +1,218 @@
+"""Binds a page's series to the schema by a mapping's rules: once per shape of page, never per scrape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from sidecar.exposition import Sample
+from sidecar.runtimes.build import Build
+from sidecar.runtimes.mapping import LabelFrom, Rule, sample_names, spellings
+from sidecar.schema import RUNTIME, SIGNALS, Kind, Method, Status
+from sidecar.snapshot import Labels, Provenance
+
+UNTYPED = frozenset({"untyped", "unknown"})
+Found = tuple[int, Sample]
+
+
+@dataclass(slots=True)
+class _Member:
+    """One native histogram: a rank's, say."""
+
+    buckets: dict[float, int] = field(default_factory=dict)
+    sum: int | None = None
+    count: int | None = None
+
+
+def bind_rules(build: Build, *, version: str = "", per_rank: bool = False) -> None:
+    """Bind every signal that the mapping has rules for, in the schema's order."""
+    for signal in RUNTIME:
+        rules = build.mapping.signals.get(signal.name)
+        if rules:
+            _Signal(build, signal.name, version, per_rank).bind(rules)
+
+
+class _Signal:
+    """Binds one signal."""
+
+    def __init__(self, build: Build, name: str, version: str, per_rank: bool) -> None:
+        self.build = build
+        self.name = name
+        self.version = version
+        self.per_rank = per_rank
+        self.histogram = SIGNALS[name].kind is Kind.HISTOGRAM
+
+    def bind(self, rules: list[Rule]) -> None:
+        aliases: dict[tuple[tuple[str, str], ...], list[Rule]] = {}
+        for rule in rules:
+            aliases.setdefault(tuple(sorted(rule.labels.items())), []).append(rule)
+        for labels, group in aliases.items():
+            known_as = ":".join((self.name, *(value for _, value in labels)))
+            wrong_type = ""
+            for rule in group:
+                hit, mismatch = self._try(rule)
+                if hit:
+                    self.build.note(Provenance(known_as, Status.OK, hit, rule.metric, rule.scope, rule.note))
+                    break
+                wrong_type = wrong_type or mismatch
+            else:
+                record = self.build.missing(known_as)
+                if wrong_type:
+                    record = Provenance(
+                        known_as,
+                        Status.TYPE_MISMATCH,
+                        Method.NATIVE,
+                        group[0].metric,
+                        group[0].scope,
+                        wrong_type,
+                    )
+                self.build.note(record)
+
+    def _try(self, rule: Rule) -> tuple[Method | None, str]:
+        """(how it was bound or None, why its type is wrong)."""
+        if not rule.holds_for(self.version):
+            return None, ""
+        names = sample_names(rule)
+        found = {name: self.build.by_name.get(name, []) for name in names}
+        samples = [one for name in names for one in found[name]]
+        if not samples:
+            return (Method.ASSUMED, "") if self._assume(rule) else (None, "")
+        expected = {"counter", rule.type} if rule.count else {rule.type}
+        wrong = {sample.type for _, sample in samples} - expected - UNTYPED
+        if wrong and not (rule.type == "info" and wrong == {"gauge"}):
+            return None, f"{rule.metric} is a {'/'.join(sorted(wrong))}, expected a {rule.type}"
+        bound = self._histogram(rule, found) if self.histogram else self._scalar(rule, found)
+        return (rule.method, "") if bound else (None, "")
+
+    def _assume(self, rule: Rule) -> bool:
+        """An announced family without samples: 0 while nothing has finished, for the models of the page."""
+        announced = {self.build.mapping.canonical(family) for family in self.build.shape.families}
+        if not rule.assume_zero or rule.metric not in announced:
+            return False
+        for model in self.build.models or ("",):
+            self.build.assume_zero(self.name, self.build.labels(model, rule.labels))
+        return True
+
+    def _scalar(self, rule: Rule, found: dict[str, list[Found]]) -> bool:
+        groups: dict[Labels, list[Found]] = {}
+        for metric in (rule.metric, *rule.plus):
+            # `x_total` and `x` are two spellings of one counter: the first one on the page counts alone.
+            spelt = next((name for name in spellings(metric, rule.type) if found.get(name)), metric)
+            for slot, sample in found.get(spelt, ()):
+                if self._matches(rule, sample):
+                    groups.setdefault(self._labels(rule, sample), []).append((slot, sample))
+        for labels, members in groups.items():
+            if rule.value_label is not None:
+                self._from_labels(rule, labels, members)
+            else:
+                self.build.scalar(
+                    self.name,
+                    labels,
+                    [slot for slot, _ in members],
+                    factor=rule.factor,
+                    weights=self._weights(rule, members),
+                    valid=rule.valid,
+                )
+        return bool(groups)
+
+    def _from_labels(self, rule: Rule, labels: Labels, members: list[Found]) -> None:
+        values = [_label_number(sample, rule.value_label, rule.times_label) for _, sample in members]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            self.build.constant(self.name, labels, sum(known) * rule.factor)
+
+    def _weights(self, rule: Rule, members: list[Found]) -> list[float]:
+        """Capacity of each rank by an info metric; empty when one of them doesn't tell."""
+        if rule.weight is None or len(members) < 2:
+            return []
+        rank_labels = self.build.mapping.rank_labels
+        capacity = {
+            tuple(sample.label(label) for label in rank_labels): _label_number(sample, rule.weight.label)
+            for _, sample in self.build.by_name.get(rule.weight.metric, ())
+        }
+        weights = [capacity.get(tuple(s.label(label) for label in rank_labels)) for _, s in members]
+        known = [weight for weight in weights if weight]
+        return known if len(known) == len(members) else []
+
+    def _histogram(self, rule: Rule, found: dict[str, list[Found]]) -> bool:
+        groups: dict[Labels, dict[Labels, _Member]] = {}
+        for name, part in self._parts(rule):
+            for slot, sample in found.get(name, ()):
+                if not self._matches(rule, sample):
+                    continue
+                own = tuple(pair for pair in sample.labels if pair[0] != "le")
+                member = groups.setdefault(self._labels(rule, sample), {}).setdefault(own, _Member())
+                if part == "bucket":
+                    bound = _number(sample.label("le"))
+                    if bound is not None:
+                        member.buckets.setdefault(bound, slot)
+                elif part == "sum":
+                    member.sum = slot
+                else:
+                    member.count = slot
+        bound_any = False
+        for labels, members in groups.items():
+            bound_any |= self._merge(rule, labels, list(members.values()))
+        return bound_any
+
+    @staticmethod
+    def _parts(rule: Rule) -> list[tuple[str, str]]:
+        if rule.count is not None:
+            return [(rule.metric, "sum"), (rule.count, "count")]
+        parts = ("bucket", "sum", "count") if rule.type == "histogram" else ("sum", "count")
+        return [(f"{rule.metric}_{part}", part) for part in parts]
+
+    def _merge(self, rule: Rule, labels: Labels, members: list[_Member]) -> bool:
+        """Cumulative counts add up at the bounds that all members have; the count is the +Inf bucket."""
+        for member in members:
+            if inf not in member.buckets and member.count is not None:
+                member.buckets[inf] = member.count
+        common = set.intersection(*(set(member.buckets) for member in members))
+        if inf not in common:
+            return False
+        buckets = {bound: [member.buckets[bound] for member in members] for bound in common}
+        sums = [member.sum for member in members if member.sum is not None]
+        self.build.histogram(
+            self.name, labels, buckets, sums if len(sums) == len(members) else [], rule.factor
+        )
+        return True
+
+    @staticmethod
+    def _matches(rule: Rule, sample: Sample) -> bool:
+        return all(sample.label(key) in values for key, values in rule.where.items()) and not any(
+            sample.label(key) in values for key, values in rule.where_not.items()
+        )
+
+    def _labels(self, rule: Rule, sample: Sample) -> Labels:
+        own: dict[str, str] = {}
+        for ours, native in self.build.mapping.extra_labels.items():
+            if value := sample.label(native):
+                own[ours] = value
+        if self.per_rank:
+            rank = "/".join(filter(None, map(sample.label, self.build.mapping.rank_labels)))
+            own |= {"rank": rank} if rank else {}
+        own |= rule.labels
+        for ours, origin in rule.labels_from.items():
+            own[ours] = _translated(origin, sample)
+        return self.build.labels(self.build.model_of(sample), own)
+
+
+def _translated(origin: LabelFrom, sample: Sample) -> str:
+    native = sample.label(origin.label)
+    return origin.values.get(native, native if origin.other is None else origin.other)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value == value else None
+
+
+def _label_number(sample: Sample, label: str | None, times: str | None = None) -> float | None:
+    value = _number(sample.label(label or ""))
+    if value is None or times is None:
+        return value
+    other = _number(sample.label(times))
+    return None if other is None else value * other

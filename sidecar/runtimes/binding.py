@@ -1,0 +1,105 @@
+"""A compiled mapping: from a page's raw numbers to the schema's, by copying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, nan
+from operator import itemgetter
+
+from sidecar.snapshot import Layout, Provenance
+
+#: A value that data can't describe: called with the block's values so far and the raw ones.
+Computed = Callable[[list[float], Sequence[float]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Output `place` is the sum over raw slots, times a factor."""
+
+    place: int
+    slots: tuple[int, ...]
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Output `place` is the max, min or weighted mean over raw slots, times a factor."""
+
+    place: int
+    slots: tuple[int, ...]
+    factor: float
+    how: Callable[[Sequence[float]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How the values of one shape of page become the values of one layout."""
+
+    layout: Layout
+    provenance: tuple[Provenance, ...]
+    unmapped: tuple[str, ...]
+    #: for each output the raw slot that it is a plain copy of (any slot where it is not).
+    order: tuple[int, ...]
+    sums: tuple[Sum, ...]
+    folds: tuple[Fold, ...]
+    constants: tuple[tuple[int, float], ...]
+    assumed: tuple[int, ...]  # outputs that are 0 while nothing has ever finished
+    progress: tuple[int, ...]  # raw slots of counters that must all be 0 for that
+    computed: tuple[tuple[int, Computed], ...]
+    histograms: tuple[tuple[int, int], ...]  # ranges of cumulative buckets
+    counters: tuple[int, ...]
+    ranges: tuple[tuple[int, float, float], ...]
+    falling: tuple[int, ...]  # outputs whose fall means a restart
+
+    def evaluate(self, raw: Sequence[float], *, healthy: bool = True) -> tuple[float, ...]:
+        """The block's values; NaN where absent."""
+        if not self.order:
+            return ()
+        out: list[float] = (
+            list(itemgetter(*self.order)(raw)) if len(self.order) > 1 and raw else self._few(raw)
+        )
+        for one in self.sums:
+            out[one.place] = sum([raw[slot] for slot in one.slots]) * one.factor
+        for fold in self.folds:
+            out[fold.place] = fold.how([raw[slot] for slot in fold.slots]) * fold.factor
+        for place, value in self.constants:
+            out[place] = value
+        if self.assumed:
+            zero = 0.0 if healthy and not any(raw[slot] for slot in self.progress) else nan
+            for place in self.assumed:
+                out[place] = zero
+        for start, stop in self.histograms:
+            buckets = out[start:stop]
+            if buckets != sorted(buckets):
+                out[start : stop + 1] = [nan] * (stop + 1 - start)  # not cumulative: no histogram
+        for place in self.counters:
+            if not 0 <= out[place] < inf:
+                out[place] = nan
+        for place, low, high in self.ranges:
+            if not low <= out[place] <= high:
+                out[place] = nan
+        for place, compute in self.computed:
+            out[place] = compute(out, raw)
+        return tuple(out)
+
+    def _few(self, raw: Sequence[float]) -> list[float]:
+        return [raw[slot] if raw else nan for slot in self.order]
+
+
+def largest(values: Sequence[float]) -> float:
+    """NaN when any is: a rank that can't tell leaves the maximum unknown."""
+    return max(values) if all(value == value for value in values) else nan
+
+
+def smallest(values: Sequence[float]) -> float:
+    return min(values) if all(value == value for value in values) else nan
+
+
+def weighted_mean(weights: Sequence[float]) -> Callable[[Sequence[float]], float]:
+    total = sum(weights)
+
+    def mean(values: Sequence[float]) -> float:
+        return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total
+
+    return mean
