@@ -12,6 +12,11 @@ from sidecar.runtimes.bind import bind_rules
 from sidecar.runtimes.binding import Binding
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES, Build
 from sidecar.runtimes.mapping import Mapping, load_mapping
+from sidecar.schema import Method, Scope, Status
+from sidecar.snapshot import Provenance
+
+
+_START_TIME = "process_start_time_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,16 @@ class Adapter:
 
     folder: ClassVar[str]
     endpoints: ClassVar[tuple[Endpoint, ...]] = (Endpoint("metrics", "/metrics", page=True),)
+    #: Where the API listens when the metrics have a port of their own: metrics port → API port.
+    api_ports: ClassVar[dict[int, int]] = {}
     #: Canonical sample names that grow whenever work is done.
     progress: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, mapping: Mapping | None = None) -> None:
         self.mapping = mapping or builtin_mapping(self.folder)
         self.facts = Facts()
+        self._seen: Shape | None = None
+        self._start_slot: int | None = None
         self._readers: dict[str, PageReader] = {}
         self._merged: tuple[tuple[Shape, ...], Shape] = ((), Shape((), {}, ()))
 
@@ -118,11 +127,22 @@ class Adapter:
         *,
         per_rank: bool = False,
         max_series: int = DEFAULT_MAX_SERIES,
+        slots: int | None = None,
     ) -> tuple[Binding, int]:
-        """The binding of a shape, and how many rows the cap left out."""
+        """The binding of a shape, and how many rows the cap left out.
+
+        `slots` is what the config says of the requests that may run at once, where the runtime doesn't tell.
+        """
         build = Build(self.mapping, shape, base, max_series=max_series)
         bind_rules(build, version=self.facts.version, per_rank=per_rank)
         self.extend(build)
+        known = build.says("request_slots")
+        if slots is not None and (known is None or known.status is not Status.OK):
+            for model in build.models:
+                build.constant("request_slots", build.labels(model, {}), float(slots))
+            build.note(
+                Provenance("request_slots", Status.OK, Method.ASSUMED, "config: capacity.slots", Scope.SERVER)
+            )
         return build.finish(self.progress), build.dropped
 
     def extend(self, build: Build) -> None:
@@ -132,10 +152,15 @@ class Adapter:
         """Understand the answer of an endpoint that isn't a page."""
 
     def observe(self, reading: Reading) -> None:
-        """Facts that the page itself holds, once per shape and value: start time, versions."""
-        for sample, value in zip(reading.shape.samples, reading.values, strict=True):
-            if sample.name == "process_start_time_seconds":
-                self.known(start_time=value)
+        """Facts that the page itself holds. Called on each tick: look series up once per shape."""
+        if reading.shape is not self._seen:
+            self._seen = reading.shape
+            names = [sample.name for sample in reading.shape.samples]
+            self._start_slot = names.index(_START_TIME) if _START_TIME in names else None
+        if self._start_slot is not None:
+            start = reading.values[self._start_slot]
+            if start != self.facts.start_time and start > 0:
+                self.known(start_time=start)
 
     def restarted(self) -> None:
         """The runtime started anew: forget what was learnt of the old one."""

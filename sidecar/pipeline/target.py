@@ -1,0 +1,237 @@
+"""One target from answers to a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Protocol
+
+from sidecar.exposition import PageError, Reading, Shape, peek_families
+from sidecar.pipeline.life import Health, Life
+from sidecar.pipeline.progress import Progress
+from sidecar.pipeline.resets import ResetDetector
+from sidecar.pipeline.startup import Startup
+from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Facts
+from sidecar.runtimes.binding import Binding
+from sidecar.runtimes.build import DEFAULT_MAX_SERIES
+from sidecar.runtimes.registry import Registry
+from sidecar.snapshot import EMPTY_BLOCK, Block, Snapshot
+
+AUTO = "auto"
+
+#: What is asked of a target whose runtime isn't known yet.
+UNKNOWN_ENDPOINTS = (
+    Endpoint("metrics", "/metrics", page=True),
+    Endpoint("version", "/version", api=True, every=10.0),
+    Endpoint("models", "/v1/models", api=True, every=10.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the pipeline needs to know of a target. Times in seconds."""
+
+    name: str = "local"
+    runtime: str = AUTO
+    per_rank: bool = False
+    staleness: float = 10.0
+    wedged_after: float = 60.0
+    max_series: int = DEFAULT_MAX_SERIES
+    slots: int | None = None  # request_slots where the runtime doesn't tell
+
+
+class Stage(Protocol):
+    """A room further down the line that adds a block to each snapshot."""
+
+    def feed(self, snapshot: Snapshot) -> Block | None: ...
+
+
+class TargetPipeline:
+    """Reads, binds, evaluates and judges one target. Pure: it is handed answers and clocks."""
+
+    def __init__(self, settings: Settings, registry: Registry, stages: Sequence[Stage] = ()) -> None:
+        self.settings = settings
+        self.detection = ""
+        self.adapter: Adapter | None = None
+        self.dropped = 0
+        self.bad_lines = 0
+        self.shape = Shape((), {}, ())
+        self.binding: Binding | None = None
+        self._registry = registry
+        self._stages = tuple(stages)
+        self._learnt: dict[str, Answer] = {}
+        self._bound_for: tuple[object, ...] = ()
+        self._resets = ResetDetector()
+        self._progress = Progress(settings.wedged_after)
+        self._startup = Startup()
+        self._life = Life(settings.name)
+        self._health = Health()
+        self._epoch = 0
+        self._data = EMPTY_BLOCK
+        self._data_at = nan
+        if settings.runtime != AUTO:
+            self.adapter = registry.adapter(settings.runtime)
+            self.detection = "set in the config"
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """What to ask of the target next."""
+        return UNKNOWN_ENDPOINTS if self.adapter is None else self.adapter.endpoints
+
+    @property
+    def runtime(self) -> str:
+        return "" if self.adapter is None else self.adapter.name
+
+    @property
+    def facts(self) -> Facts:
+        return Facts() if self.adapter is None else self.adapter.facts
+
+    def learn(self, name: str, answer: Answer) -> None:
+        """An endpoint that isn't a page has answered."""
+        self._learnt[name] = answer
+        if self.adapter is not None:
+            self.adapter.learn(name, answer)
+
+    def feed(self, pages: dict[str, Answer], *, time: float, mono: float, duration: float = 0.0) -> Snapshot:
+        """One tick: the answers of the page endpoints become a snapshot. Never raises for what they hold."""
+        good = {name: answer for name, answer in pages.items() if answer.ok}
+        result, reason = "ok", ""
+        if good:
+            try:
+                self._understand(good, time, mono)
+            except PageError as error:
+                result, reason = error.result, error.detail
+        else:
+            first = next(iter(pages.values()), Answer(error="refused"))
+            result, reason = first.error or "http_error", first.detail
+        if result != "ok":
+            self._failed(result, time)
+        self._life.scraped(result, duration)
+        return self._publish(result == "ok", reason, time, mono)
+
+    def _understand(self, pages: dict[str, Answer], time: float, mono: float) -> None:
+        if self.adapter is None and not self._detect(pages):
+            self._health.up, self._health.last_success = 1.0, time
+            return
+        assert self.adapter is not None
+        reading = self.adapter.read(pages)
+        if reading.shape is not self.shape:
+            if self.settings.runtime == AUTO and self._changed_runtime(reading.shape):
+                self._understand(pages, time, mono)
+                return
+            self.shape = reading.shape
+            self.bad_lines += len(reading.shape.bad_lines)
+        self.adapter.observe(reading)
+        binding = self._bind(reading)
+        values = binding.evaluate(reading.values, healthy=self.facts.live is not False)
+        if self._resets.restarted(binding, values, self.facts.start_time):
+            self._restarted(reading)
+        self._data, self._data_at = Block(binding.layout, values), mono
+        self._progress.feed(binding, reading.values, self._data, mono)
+        self._judge(time)
+
+    def _detect(self, pages: dict[str, Answer]) -> bool:
+        families: dict[str, str] = {}
+        for answer in pages.values():
+            families |= peek_families(answer.body)
+        found = self._registry.detector.detect(families)
+        self.detection = found.reason
+        if not found.runtime:
+            return False
+        self.adapter = self._registry.adapter(found.runtime)
+        for name, answer in self._learnt.items():
+            self.adapter.learn(name, answer)
+        return True
+
+    def _changed_runtime(self, shape: Shape) -> bool:
+        """Whether another runtime answers under this address now; the next read detects it anew."""
+        found = self._registry.detector.detect(shape.families)
+        if not found.runtime or found.runtime == self.runtime:
+            return False
+        self.adapter, self._learnt = None, {}
+        return True
+
+    def _bind(self, reading: Reading) -> Binding:
+        assert self.adapter is not None
+        facts = self.adapter.facts
+        key = (reading.shape, facts.version, facts.engine, facts.adapters)
+        if self.binding is None or key != self._bound_for:
+            base = {"target": self.settings.name, "runtime": self.adapter.name}
+            self.binding, dropped = self.adapter.bind(
+                reading.shape,
+                base,
+                per_rank=self.settings.per_rank,
+                max_series=self.settings.max_series,
+                slots=self.settings.slots,
+            )
+            self.dropped += dropped
+            self._bound_for = key
+        return self.binding
+
+    def _restarted(self, reading: Reading) -> None:
+        assert self.adapter is not None
+        self._epoch += 1
+        self._health.restarts += 1
+        self._progress.forget()
+        self._startup.restarted()
+        self.adapter.restarted()
+        for name, answer in self._learnt.items():
+            self.adapter.learn(name, answer)
+        self.adapter.observe(reading)
+
+    def _judge(self, time: float) -> None:
+        facts, health = self.facts, self._health
+        health.up, health.last_success = 1.0, time
+        health.live = _truth(facts.live)
+        health.ready = _truth(facts.ready)
+        health.start_time = nan if facts.start_time is None else facts.start_time
+        health.progress_age, health.wedged = self._progress.age, self._progress.wedged
+        health.unmapped = float(len(self.binding.unmapped)) if self.binding else nan
+        tokens = self._data.layout.by_signal.get("generation_tokens_total", ())
+        self._startup.up(
+            time,
+            live=facts.live,
+            ready=facts.ready,
+            first_token=any(self._data.values[one.start] > 0 for one in tokens),
+            start_time=facts.start_time,
+        )
+
+    def _failed(self, result: str, time: float) -> None:
+        health = self._health
+        health.up = 0.0
+        health.progress_age = health.wedged = nan
+        self._progress.forget()
+        health.live, health.ready = _truth(self.facts.live), _truth(self.facts.ready)
+        if result == "refused":
+            health.live = health.ready = 0.0
+            self._startup.down(time)
+
+    def _publish(self, up: bool, reason: str, time: float, mono: float) -> Snapshot:
+        stale = not mono - self._data_at <= self.settings.staleness
+        if stale:
+            self._data = EMPTY_BLOCK
+        provenance = self.binding.provenance if self.binding is not None and not stale else ()
+        life = self._life.block(self.runtime, self._health, self._startup.phases(), self.facts, provenance)
+        snapshot = Snapshot(
+            target=self.settings.name,
+            runtime=self.runtime,
+            time=time,
+            mono=mono,
+            epoch=self._epoch,
+            up=up,
+            data=self._data,
+            life=life,
+            provenance=provenance,
+            reasons={"scrape": reason} if reason else {},
+        )
+        extra = tuple(block for stage in self._stages if (block := stage.feed(snapshot)) is not None)
+        if not extra:
+            return snapshot
+        return Snapshot(
+            **{name: getattr(snapshot, name) for name in Snapshot.__slots__ if name != "extra"}, extra=extra
+        )
+
+
+def _truth(value: bool | None) -> float:
+    return nan if value is None else float(value)
