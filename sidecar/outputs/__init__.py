@@ -1,0 +1,1 @@
+"""Ways out: each output reads only the last publication, and none waits for a runtime."""
