@@ -17,6 +17,7 @@ from yarl import URL
 from sidecar import __version__
 from sidecar.targets.auth import Auth, Credentials, Tls, TlsContext
 from sidecar.targets.failure import FetchError, failure_of, one_line, where
+from sidecar.targets.resolve import Resolver
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +149,7 @@ class Fetcher:
 
     def _open(self) -> aiohttp.ClientSession:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(keepalive_timeout=_KEEP_ALIVE),
+            connector=aiohttp.TCPConnector(keepalive_timeout=_KEEP_ALIVE, resolver=Resolver()),
             cookie_jar=aiohttp.DummyCookieJar(),
             # aiohttp's own timeouts are rounded up to a whole second from 5 s on: `get` has its own.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None),
