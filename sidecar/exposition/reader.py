@@ -9,16 +9,16 @@ series come or go is the page parsed again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from operator import ne
 
 from sidecar.exposition.errors import BadLine, PageError, shown
-from sidecar.exposition.lines import DESCRIBED, TYPE, TYPES, family_of, number, series_end, unquoted, value_of
-from sidecar.exposition.sight import Identity, Labels, identify
-from sidecar.exposition.types import CONFLICT, type_of
+from sidecar.exposition.lines import number, value_of
+from sidecar.exposition.sight import Identity, Labels
+from sidecar.exposition.types import type_of
+from sidecar.exposition.walk import EXACT, walk_over
 
-MAX_LINE = 64 * 1024
 IGNORED = -1
 
 
@@ -61,21 +61,8 @@ class _Compiled:
     """What is known of the last page, line by line."""
 
     lines: list[bytes]
-    prefixes: list[bytes]  # a comment's prefix is the whole line
+    prefixes: list[bytes]  # no other line starts with that of a comment or of a malformed line
     slots: list[int]
-
-
-@dataclass(slots=True)
-class _Walk:
-    """What one walk over a page has found."""
-
-    types: dict[str, str] = field(default_factory=dict)
-    comments: list[bytes] = field(default_factory=list)
-    slots: dict[bytes, int] = field(default_factory=dict)
-    names: dict[str, None] = field(default_factory=dict)
-    bad: list[BadLine] = field(default_factory=list)
-    prefixes: list[bytes] = field(default_factory=list)
-    found: list[tuple[int, Identity, float]] = field(default_factory=list)  # line, series, value
 
 
 class PageReader:
@@ -98,6 +85,8 @@ class PageReader:
         if not whole and body and not body.endswith(b"\n"):
             raise PageError("parse_error", "the page ends in mid-air: no newline at its end")
         body = body.removeprefix(b"\xef\xbb\xbf")
+        if body.lstrip().startswith(b"<"):
+            raise PageError("not_metrics", f"not a metrics page: {shown(body.lstrip())}")
         if b"\r" in body:
             body = body.replace(b"\r\n", b"\n")
         lines = body.split(b"\n")
@@ -137,6 +126,7 @@ class PageReader:
         known, comments = self._slots, self._comments
         values: list[float] = [0.0] * len(self._values)
         missing = set(range(len(values)))
+        unseen = set(comments)
         prefixes, slots = [], []
         for line in lines:
             prefix = line[: line.rfind(b" ") + 1]
@@ -144,100 +134,47 @@ class PageReader:
             if slot is None:
                 if line not in comments:
                     return False
-                prefix, slot = line, IGNORED
-            elif slot >= 0:
+                unseen.discard(line)
+                prefix, slot = line + EXACT, IGNORED
+            else:
+                try:
+                    value = number(line[len(prefix) :])
+                except ValueError:
+                    return False
                 if slot in missing:
                     missing.discard(slot)
-                    try:
-                        values[slot] = number(line[len(prefix) :])
-                    except ValueError:
-                        return False
+                    values[slot] = value
                 else:
-                    slot = IGNORED  # a duplicate: the first one counts
+                    slot = IGNORED  # unwanted, or a duplicate: the first one counts
             prefixes.append(prefix)
             slots.append(slot)
-        if missing or len(comments) > len(lines):
+        if missing or unseen:
             return False
         self._values, self._compiled = values, _Compiled(lines, prefixes, slots)
         return True
 
     def _compile(self, lines: list[bytes]) -> None:
-        walk = self._walk(lines)
-        if walk.bad and not walk.found and not walk.names and not walk.types:
+        walk = walk_over(lines, self._wanted)
+        if not walk.understood:
             first = walk.bad[0]
             raise PageError("not_metrics", f"not a metrics page: {shown(lines[first.number - 1])}")
-        lost = {type_of(bad.family, walk.types)[0] for bad in walk.bad if bad.family}
+        lost = {bad.family for bad in walk.bad}
         slot_of: dict[Identity, int] = {}
         slots = [IGNORED] * len(lines)
+        known = dict.fromkeys(walk.unwanted, IGNORED)
         samples: list[Sample] = []
         values: list[float] = []
         for line, identity, value in walk.found:
             slot = slot_of.get(identity)
             if slot is None:
                 family, kind = type_of(identity[0], walk.types)
-                if family in lost or kind == CONFLICT:
+                if family in lost:
                     continue
                 slots[line] = slot = slot_of[identity] = len(samples)
                 samples.append(Sample(identity[0], identity[1], family, kind))
                 values.append(value)
-            walk.slots[walk.prefixes[line]] = slot  # of a duplicate too, whose own line stays ignored
+            known[walk.prefixes[line]] = slot  # of a duplicate too, whose own line stays ignored
         families = {type_of(name, walk.types)[0]: "" for name in walk.names} | walk.types
         self._shape = Shape(tuple(samples), families, tuple(walk.bad))
         self._values, self._compiled = values, _Compiled(lines, walk.prefixes, slots)
-        self._slots, self._comments = walk.slots, frozenset(walk.comments)
-
-    def _walk(self, lines: list[bytes]) -> _Walk:
-        walk = _Walk()
-        unseen: list[tuple[int, bytes, float]] = []
-        described = ""
-        for i, line in enumerate(lines):
-            if line.startswith(b"#") or not line.strip():
-                described = self._comment(i, line, walk) or described
-                walk.comments.append(line)
-                walk.prefixes.append(line)
-                continue
-            prefix = line[: series_end(line)]
-            walk.prefixes.append(prefix)
-            try:
-                if not prefix or len(line) > MAX_LINE:
-                    raise ValueError("not a sample" if not prefix else f"a line over {MAX_LINE} bytes")
-                value = value_of(line[len(prefix) :])
-            except ValueError as error:
-                walk.bad.append(BadLine(i + 1, family_of(line) or described, shown(str(error).encode())))
-                walk.prefixes[i] = line  # a value that is mended must be noticed
-                continue
-            name = family_of(prefix)
-            if name and self._wanted is not None and not self._wanted(name):
-                walk.slots[prefix] = IGNORED
-                walk.names[name] = None
-            else:
-                unseen.append((i, prefix, value))
-        self._first_sight(unseen, walk)
-        return walk
-
-    def _comment(self, i: int, line: bytes, walk: _Walk) -> str:
-        match = DESCRIBED.match(line)
-        if match is None:
-            return ""
-        name = unquoted(match["name"])
-        declared = TYPE.match(line)
-        if declared is not None:
-            kind = declared["type"].decode("utf-8", "replace")
-            if kind not in TYPES:
-                walk.bad.append(BadLine(i + 1, name, f"unknown type {shown(declared['type'])}"))
-            elif walk.types.setdefault(name, kind) != kind:
-                walk.types[name] = CONFLICT
-        return name
-
-    def _first_sight(self, unseen: list[tuple[int, bytes, float]], walk: _Walk) -> None:
-        identities = identify([prefix for _, prefix, _ in unseen])
-        for (i, prefix, value), identity in zip(unseen, identities, strict=True):
-            if isinstance(identity, str):
-                walk.bad.append(BadLine(i + 1, family_of(prefix), identity))
-                continue
-            walk.names[identity[0]] = None
-            if self._wanted is None or self._wanted(identity[0]):
-                walk.found.append((i, identity, value))
-            else:
-                walk.slots[prefix] = IGNORED
-        walk.bad.sort(key=lambda bad: bad.number)
+        self._slots, self._comments = known, frozenset(walk.comments)

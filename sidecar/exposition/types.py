@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-CONFLICT = "conflict"
 UNTYPED = "untyped"
 
 _SUFFIXES: tuple[tuple[str, frozenset[str]], ...] = (
@@ -26,7 +25,7 @@ def type_of(sample: str, types: dict[str, str]) -> tuple[str, str]:
         if sample.endswith(suffix):
             base = sample[: -len(suffix)]
             owner = types.get(base)
-            if owner in owners or owner == CONFLICT:
+            if owner in owners:
                 # The start time of a counter is not a count.
                 return base, "gauge" if suffix == "_created" else str(owner)
     return sample, UNTYPED

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from sidecar.exposition import Sample
+from sidecar.exposition.lines import number
 from sidecar.runtimes.build import Build
 from sidecar.runtimes.mapping import LabelFrom, Rule, sample_names, spellings
 from sidecar.schema import RUNTIME, SIGNALS, Kind, Method, Status
@@ -204,7 +205,7 @@ def _translated(origin: LabelFrom, sample: Sample) -> str:
 
 def _number(text: str) -> float | None:
     try:
-        value = float(text)
+        value = number(text.encode())
     except ValueError:
         return None
     return value if value == value else None

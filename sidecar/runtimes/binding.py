@@ -48,7 +48,7 @@ class Binding:
     progress: tuple[int, ...]  # raw slots of counters that must all be 0 for that
     computed: tuple[tuple[int, Computed], ...]
     histograms: tuple[tuple[int, int], ...]  # ranges of cumulative buckets
-    counters: tuple[int, ...]
+    amounts: tuple[int, ...]  # counters and gauges: finite and never negative
     ranges: tuple[tuple[int, float, float], ...]
     falling: tuple[int, ...]  # outputs whose fall means a restart
 
@@ -71,9 +71,11 @@ class Binding:
                 out[place] = zero
         for start, stop in self.histograms:
             buckets = out[start:stop]
-            if buckets != sorted(buckets):
+            if not (0 <= buckets[0] and sum(buckets) < inf and buckets == sorted(buckets)):
                 out[start : stop + 1] = [nan] * (stop + 1 - start)  # not cumulative: no histogram
-        for place in self.counters:
+            elif not -inf < out[stop] < inf:
+                out[stop] = nan
+        for place in self.amounts:
             if not 0 <= out[place] < inf:
                 out[place] = nan
         for place, low, high in self.ranges:

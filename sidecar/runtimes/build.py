@@ -160,16 +160,16 @@ class Build:
     def finish(self, progress: Sequence[str]) -> Binding:
         """The binding. `progress` names the samples that must all be 0 for an assumed 0."""
         layout = self._layout.build()
-        counters, falling = [], []
+        amounts, falling = [], []
         histograms = []
         for one in layout.series:
             if one.signal.kind is Kind.HISTOGRAM:
                 histograms.append((one.start, one.sum_index))
                 falling.append(one.count_index)
-            elif one.signal.kind is Kind.COUNTER:
-                counters.append(one.start)
-                if one.start not in self._estimates:
-                    falling.append(one.start)
+                continue
+            amounts.append(one.start)
+            if one.signal.kind is Kind.COUNTER and one.start not in self._estimates:
+                falling.append(one.start)
         return Binding(
             layout=layout,
             provenance=self._complete_provenance(layout),
@@ -182,7 +182,7 @@ class Build:
             progress=tuple(slot for name in progress for slot in self.slots(name)),
             computed=tuple(self._computed),
             histograms=tuple(histograms),
-            counters=tuple(counters),
+            amounts=tuple(amounts),
             ranges=tuple(self._ranges),
             falling=tuple(falling),
         )
