@@ -1,0 +1,95 @@
+"""Objectives over snapshots: one block of counters, burn rates and budgets a target and tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sidecar.slo.account import Account, Status
+from sidecar.slo.check import Finding, Level, check_against_bounds
+from sidecar.slo.objective import GOODPUT, Objective
+from sidecar.slo.page import Page
+from sidecar.slo.state import freeze, thaw
+from sidecar.slo.track import MOST_ACCOUNTS, Track
+from sidecar.snapshot import Block, Snapshot
+
+#: Events that a share between two buckets is judged by, before anybody is warned of it.
+ENOUGH_EVENTS = 100
+
+STATE_KEY = "slo/"
+
+
+class SloEngine:
+    """Feeds snapshots to objectives. `saved` is what an earlier engine's `saved()` returned: windows go on.
+
+    State that can't be used is left alone and told in `problems`.
+    """
+
+    def __init__(self, objectives: Iterable[Objective], saved: Mapping[str, bytes] | None = None) -> None:
+        self.objectives = tuple(objectives)
+        self.problems: list[str] = []
+        self._pages: dict[str, Page] = {}
+        for key, body in (saved or {}).items():
+            if key.startswith(STATE_KEY):
+                target = key.removeprefix(STATE_KEY)
+                try:
+                    self._pages[target] = Page(thaw(body, self.objectives))
+                except ValueError as error:
+                    self.problems.append(f"state of target {target} is not used: {error}")
+
+    def feed(self, snapshot: Snapshot) -> Block:
+        """The block of a target's objectives after this snapshot; NaN where nothing can be said."""
+        page = self._pages.get(snapshot.target)
+        if page is None:
+            page = self._pages[snapshot.target] = Page(Track(self.objectives))
+        page.track.feed(snapshot)
+        return page.render(snapshot)
+
+    def forget(self, target: str) -> None:
+        """A target that left the configuration."""
+        self._pages.pop(target, None)
+
+    def saved(self) -> dict[str, bytes]:
+        """The state of all targets, for a store; independent of what is fed afterwards."""
+        return {
+            STATE_KEY + target: freeze(page.track)
+            for target, page in self._pages.items()
+            if not page.track.ring.empty
+        }
+
+    def findings(self, target: str) -> list[Finding]:
+        """What can't be judged on a target, or only roughly, and why."""
+        page = self._pages.get(target)
+        return list(_findings(page.track)) if page is not None else []
+
+
+def _findings(track: Track) -> Iterator[Finding]:
+    for account in track.accounts.values():
+        name = account.objective.name + (f" on {account.model}" if account.model else "")
+        if account.status is Status.NOT_MEASURABLE:
+            yield Finding(Level.WARNING, name, "not_measurable", account.reason)
+        elif account.status is Status.ESTIMATED:
+            yield Finding(Level.NOTE, name, "estimated", "judged by an estimate, not by a count of events")
+        yield from _bound_findings(track, account)
+    if track.refused:
+        yield Finding(
+            Level.WARNING,
+            "objectives",
+            "too_many",
+            f"{track.refused} of the target's objectives and models are not judged: at most {MOST_ACCOUNTS}",
+        )
+
+
+def _bound_findings(track: Track, account: Account) -> Iterator[Finding]:
+    counts = account.counts
+    between = (counts.strict - counts.lenient) / counts.events if counts.events >= ENOUGH_EVENTS else None
+    for signal in dict.fromkeys(name for name, _ in account.objective.terms):
+        for series in track.layout.by_signal.get(signal, ()):
+            if series.label("model_name") == account.model and account.judged:
+                share: Sequence[Finding] = check_against_bounds(
+                    account.objective,
+                    series.bounds,
+                    signal=signal,
+                    between=None if account.objective.signal == GOODPUT else between,
+                )
+                yield from share
+                break

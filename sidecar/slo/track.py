@@ -1,0 +1,213 @@
+"""One target's events over time: increases of its counters, its restarts, its ring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import nan
+
+from sidecar.slo.account import Account, Status
+from sidecar.slo.objective import GOODPUT, Objective
+from sidecar.slo.ring import Ring
+from sidecar.slo.sources import NOTHING, Measure, Source, measure, models_of
+from sidecar.snapshot import EMPTY_LAYOUT, Layout, Snapshot, is_absent
+
+#: Objectives × models of one target; more are refused and told.
+MOST_ACCOUNTS = 512
+
+#: Start times of one process differ by less than this from scrape to scrape (seconds).
+SAME_START = 1.0
+
+
+@dataclass(slots=True)
+class Reading:
+    """A source in use: the counts it feeds, the raw numbers last seen of it."""
+
+    source: Source
+    account: Account
+    last: tuple[float, float, float] = (nan, nan, nan)
+
+    @property
+    def key(self) -> tuple[str, str, int, tuple[str, tuple[tuple[str, str], ...]]]:
+        return (*self.account.key, self.source.part, self.source.series)
+
+
+@dataclass(slots=True)
+class Track:
+    """A target. Counts are only ever increased, by what the target's counters grew.
+
+    A restart is a matter of the whole target: after it every counter starts from 0, whatever its new value
+    is, so that total and bad can't come apart. It is told by the snapshot's epoch, by the process's start
+    time, or by a counter that fell.
+    """
+
+    objectives: tuple[Objective, ...]
+    ring: Ring = field(default_factory=Ring)
+    accounts: dict[tuple[str, str], Account] = field(default_factory=dict)
+    #: Accounts that could ever be measured; each has two columns of the ring.
+    columns: list[Account] = field(default_factory=list)
+    #: Raw numbers of series that an earlier layout had: (cut, last).
+    remembered: dict[object, tuple[tuple[float, ...], tuple[float, float, float]]] = field(
+        default_factory=dict
+    )
+    epoch: int | None = None
+    started: float = nan
+    layout: Layout = EMPTY_LAYOUT
+    readings: list[Reading] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)
+    refused: int = 0
+    #: Grows when an account comes or its status changes.
+    revision: int = 0
+    #: mono + this = Unix time, of the last snapshot.
+    clock_offset: float = nan
+    #: Restored, and not fed since: the ring's times are Unix times.
+    unix_times: bool = False
+
+    def feed(self, snapshot: Snapshot) -> None:
+        """Count what happened since the last snapshot. A snapshot without data counts nothing."""
+        self.clock_offset = snapshot.time - snapshot.mono
+        if self.unix_times:
+            self._rebase(snapshot)
+        if not snapshot.up or not snapshot.data.layout.series:
+            return
+        restarted = self._restarted(snapshot)
+        if snapshot.data.layout is not self.layout:
+            self._compile(snapshot, restarted)
+        increases, restarted = self._increases(snapshot.data.values, restarted)
+        self._apply(increases)
+        now = snapshot.mono
+        for account in self.columns:
+            if account.objective.signal == GOODPUT:
+                account.settle(now)
+        if self.ring.empty or now > self.ring.newest:
+            self.ring.append(now, self._row(), unbroken=not restarted)
+
+    def give_column(self, account: Account) -> None:
+        """A place in the ring, with no events before now."""
+        account.column = 2 * len(self.columns)
+        self.columns.append(account)
+        self.ring.add_column()
+        self.ring.add_column()
+
+    def remember(self) -> None:
+        """Keep the raw numbers by series, to go on with another layout or another process."""
+        for number, reading in enumerate(self.readings):
+            first = 3 * number
+            events, least, most = self.last[first : first + 3]
+            if not is_absent(events):
+                self.remembered[reading.key] = (reading.source.cut, (events, least, most))
+
+    def _rebase(self, snapshot: Snapshot) -> None:
+        """From Unix time to this process's clock; a wall clock that was set back makes nothing future."""
+        self.unix_times = False
+        shift = min(-self.clock_offset, snapshot.mono - self.ring.newest)
+        self.ring.shift(shift)
+        for account in self.columns:
+            account.born += shift
+
+    def _restarted(self, snapshot: Snapshot) -> bool:
+        started = snapshot.life.get("target_start_timestamp_seconds")
+        moved = abs(started - self.started) > SAME_START
+        other_epoch = self.epoch is not None and snapshot.epoch != self.epoch
+        if not is_absent(started):
+            self.started = started
+        self.epoch = snapshot.epoch
+        return moved or other_epoch
+
+    def _compile(self, snapshot: Snapshot, restarted: bool) -> None:
+        """Bind the objectives to a new layout; series that went on keep their last numbers."""
+        first_sight = self.layout is EMPTY_LAYOUT and not restarted
+        self.remember()
+        self.layout = layout = snapshot.data.layout
+        provenance = {one.signal: one for one in snapshot.provenance}
+        self.readings, self.indices, self.last, self.refused = [], [], [], 0
+        gone = dict(self.accounts)
+        for objective in self.objectives:
+            for model in filter(objective.covers, models_of(layout)):
+                account = self._account(objective, model)
+                gone.pop((objective.fingerprint, model), None)
+                if account is not None:
+                    found = measure(objective, model, layout, provenance)
+                    self._judge(account, found, snapshot.mono)
+                    for source in found.sources:
+                        self._bind(Reading(source, account), first_sight)
+        for account in gone.values():
+            self._judge(account, Measure(Status.NO_DATA, reason="the model is not served"), snapshot.mono)
+
+    def _account(self, objective: Objective, model: str) -> Account | None:
+        """The account of an objective and model, made when it is new; None when there are too many."""
+        key = (objective.fingerprint, model)
+        if key not in self.accounts:
+            if len(self.accounts) >= MOST_ACCOUNTS:
+                self.refused += 1
+                return None
+            self.accounts[key] = Account(objective, model)
+            self.revision += 1
+        return self.accounts[key]
+
+    def _judge(self, account: Account, found: Measure, now: float) -> None:
+        """Whether an account can be measured from now on; what couldn't was not watched."""
+        if found.sources and not account.judged:
+            account.born, account.born_seen = now, self.ring.seen
+            if account.column < 0:
+                self.give_column(account)
+        if (found.status, found.reason) != (account.status, account.reason):
+            account.become(found.status, found.reason)
+            self.revision += 1
+
+    def _bind(self, reading: Reading, first_sight: bool) -> None:
+        source = reading.source
+        cut, last = self.remembered.get(reading.key, (source.cut, (0.0, 0.0, 0.0)))
+        if cut != source.cut or (first_sight and reading.key not in self.remembered):
+            last = (nan, nan, nan)  # nothing to subtract from: the first numbers are the base
+        self.readings.append(reading)
+        self.indices += (source.events, source.good_at_least, source.good_at_most)
+        self.last += last
+
+    def _increases(self, values: Sequence[float], restarted: bool) -> tuple[list[float], bool]:
+        """What each number grew by, and whether the target restarted."""
+        last = self.last
+        current = [0.0 if index == NOTHING else values[index] for index in self.indices]
+        increases = [new - old for new, old in zip(current, last, strict=True)]
+        if is_absent(sum(increases)):
+            for place, increase in enumerate(increases):
+                if is_absent(increase):
+                    if is_absent(current[place]):
+                        current[place] = last[place]
+                    increases[place] = 0.0
+        if restarted or min(increases, default=0.0) < 0:
+            self.remembered.clear()
+            current = [0.0 if is_absent(new) else new for new in current]
+            increases, restarted = list(current), True
+        self.last = current
+        return increases, restarted
+
+    def _apply(self, increases: list[float]) -> None:
+        for number, reading in enumerate(self.readings):
+            first = 3 * number
+            events = increases[first]
+            if events <= 0:
+                continue
+            source = reading.source
+            counts = reading.account.parts[source.part]
+            if source.mean_limit is None:
+                counts.add(events, increases[first + 1], increases[first + 2], source.fraction)
+            else:
+                good = events if increases[first + 1] <= source.mean_limit * events else 0.0
+                counts.add(events, good, good, 0.0)
+
+    def _row(self) -> list[float]:
+        row: list[float] = []
+        for account in self.columns:
+            row += (
+                account.earlier.events + account.counts.events,
+                account.earlier.lenient + account.counts.lenient,
+            )
+        return row
+
+    @property
+    def unseen(self) -> list[Objective]:
+        """Objectives that no model was found for so far."""
+        seen = {key for key, _ in self.accounts}
+        return [one for one in self.objectives if one.fingerprint not in seen]
