@@ -54,18 +54,24 @@ class Tls:
             raise ValueError("key_file needs cert_file")
 
 
+def _shown(path: Path | None) -> str:
+    """The end of a long path tells more than its beginning."""
+    text = str(path)
+    return one_line(text if len(text) <= 80 else f"~{text[-78:]}")
+
+
 def _stamp(path: Path, result: str) -> Stamp:
     try:
         seen = path.stat()
     except OSError as exc:
         raise _unreadable(path, result, exc) from None
     if not stat.S_ISREG(seen.st_mode):
-        raise FetchError(result, f"{one_line(str(path))}: not a regular file")
+        raise FetchError(result, f"{_shown(path)}: not a regular file")
     return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
 def _unreadable(path: Path, result: str, exc: OSError) -> FetchError:
-    return FetchError(result, f"{one_line(str(path))}: {one_line(exc.strerror or 'cannot be read')}")
+    return FetchError(result, f"{_shown(path)}: {one_line(exc.strerror or 'cannot be read')}")
 
 
 def _secret(path: Path) -> bytes:
@@ -102,7 +108,7 @@ class Credentials:
             token = _secret(auth.bearer_token_file)
             # A line break would let a file's text become a header of its own.
             if not token or not all(0x21 <= byte <= 0x7E for byte in token):
-                path = one_line(str(auth.bearer_token_file))
+                path = _shown(auth.bearer_token_file)
                 raise FetchError("unauthorized", f"{path}: not one token of printable characters")
             return f"Bearer {token.decode('ascii')}"
         user = _secret(auth.username_file) if auth.username_file else auth.username.encode()
@@ -138,7 +144,7 @@ class TlsContext:
         try:
             context = ssl.create_default_context(cafile=os.fspath(tls.ca_file) if tls.ca_file else None)
         except OSError:
-            raise FetchError("tls", f"{one_line(str(tls.ca_file))}: no PEM certificates in it") from None
+            raise FetchError("tls", f"{_shown(tls.ca_file)}: no PEM certificates in it") from None
         if tls.insecure_skip_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -147,6 +153,6 @@ class TlsContext:
                 # Without a password OpenSSL would ask for an encrypted key's on the terminal.
                 context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: b"")
             except OSError:
-                path = one_line(str(tls.key_file or tls.cert_file))
+                path = _shown(tls.key_file or tls.cert_file)
                 raise FetchError("tls", f"{path}: not the unencrypted key of tls.cert_file") from None
         return context

@@ -196,3 +196,13 @@ def test_credentials_in_the_url_are_refused_unread() -> None:
 def test_settings_that_exclude_each_other(keys: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         Auth(**keys)
+
+
+def test_a_long_path_is_shown_by_its_end(tmp_path: Path) -> None:
+    async def run(path: Path) -> bytes | FetchError:
+        async with Fetcher(auth=Auth(bearer_token_file=path)) as fetcher:
+            return await outcome(fetcher, "http://127.0.0.1:9/metrics")
+
+    got = asyncio.run(run(tmp_path / ("deep/" * 40) / "runtime-token"))
+    assert isinstance(got, FetchError) and "runtime-token: No such file" in got.detail
+    assert len(got.detail) < 160
