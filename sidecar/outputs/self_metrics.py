@@ -44,8 +44,8 @@ class SelfMetrics:
         """A new config can't be used: the old one stays in force."""
         self._reload_success.set(0)
 
-    def series_dropped(self, target: str, reason: str) -> None:
-        self._series_dropped.labels(target=target, reason=reason).inc()
+    def series_dropped(self, target: str, reason: str, count: int = 1) -> None:
+        self._series_dropped.labels(target=target, reason=reason).inc(count)
 
     def output_failed(self, output: str) -> None:
         self._output_errors.labels(output=output).inc()

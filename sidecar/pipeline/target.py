@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Protocol
@@ -93,8 +94,23 @@ class TargetPipeline:
         if self.adapter is not None:
             self.adapter.learn(name, answer)
 
-    def feed(self, pages: dict[str, Answer], *, time: float, mono: float, duration: float = 0.0) -> Snapshot:
-        """One tick: the answers of the page endpoints become a snapshot. Never raises for what they hold."""
+    def pin_version(self, version: str) -> None:
+        """State the runtime's version where no endpoint can be asked: a captured page."""
+        answer = Answer(200, json.dumps({"version": version}).encode())
+        self.learn("version", answer)
+
+    def feed(
+        self,
+        pages: dict[str, Answer],
+        *,
+        time: float,
+        mono: float,
+        elapsed: Callable[[], float] = lambda: 0.0,
+    ) -> Snapshot:
+        """One tick: the answers of the page endpoints become a snapshot. Never raises for what they hold.
+
+        `elapsed` tells the seconds since the tick began, fetching included.
+        """
         good = {name: answer for name, answer in pages.items() if answer.ok}
         result, reason = "ok", ""
         if good:
@@ -107,7 +123,7 @@ class TargetPipeline:
             result, reason = first.error or "http_error", first.detail
         if result != "ok":
             self._failed(result, time)
-        self._life.scraped(result, duration)
+        self._life.scraped(result, elapsed())
         return self._publish(result == "ok", reason, time, mono)
 
     def _understand(self, pages: dict[str, Answer], time: float, mono: float) -> None:

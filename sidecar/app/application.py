@@ -1,0 +1,222 @@
+"""The whole sidecar: targets, state, reload, listener; started, run until told to stop, stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from yarl import URL
+
+from sidecar.app.board import Board
+from sidecar.app.parts import engine_of, registry_of, stages_of
+from sidecar.app.runner import TargetRunner
+from sidecar.config import Config, ConfigError, ConfigFile, Target
+from sidecar.outputs.http import http_app
+from sidecar.outputs.self_metrics import SelfMetrics
+from sidecar.outputs.server import Listener, listen
+from sidecar.slo.engine import SloEngine
+from sidecar.slo.store import StateStore
+from sidecar.snapshot import Block, Snapshot
+from sidecar.targets.discover import Found, look
+
+log = logging.getLogger(__name__)
+
+SAVE_EVERY = 15.0
+LOOK_EVERY = 5.0
+WATCH_EVERY = 1.0
+LAST_READING_WITHIN = 2.0
+
+
+class _Judge:
+    """The SLO engine as a stage that a reload can exchange under running targets."""
+
+    def __init__(self, engine: SloEngine) -> None:
+        self.engine = engine
+
+    def feed(self, snapshot: Snapshot) -> Block | None:
+        return self.engine.feed(snapshot)
+
+
+class Application:
+    """One sidecar process. `start` returns with the listener up; `run` goes on until `stop`."""
+
+    def __init__(self, config: Config, file: ConfigFile | None = None) -> None:
+        """Raises ConfigError when the config's mappings can't be used."""
+        self.config = config
+        self.board = Board()
+        self.itself = SelfMetrics()
+        self.runners: dict[str, TargetRunner] = {}
+        self.listener: Listener | None = None
+        self._file = file
+        self._registry = registry_of(config)
+        self._store = StateStore(config.state_file) if config.state_file is not None else None
+        saved = self._store.load() if self._store is not None else None
+        self._judge = _Judge(engine_of(config, saved))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._polls: dict[str, asyncio.Task[None]] = {}
+        self._stopping = asyncio.Event()
+        self._reload_asked = asyncio.Event()
+        for problem in self._judge.engine.problems:
+            log.warning("%s", problem)
+
+    @property
+    def url(self) -> str:
+        """Where the sidecar's own pages are, once started."""
+        assert self.listener is not None
+        return self.listener.url
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def start(self) -> None:
+        """Listen and begin to read. Raises ListenError."""
+        self.listener = await listen(http_app(self.board.publication, self.itself), str(self.config.listen))
+        log.info("serving %s/metrics", self.url)
+        self.itself.config_loaded(time.time())
+        self.board.swap()
+        for target in self.config.targets:
+            self._begin(target)
+        self._spawn(self.itself.watch_loop())
+        if not self.config.targets:
+            self._spawn(self._discover())
+        if self._file is not None:
+            self._spawn(self._watch())
+        if self._store is not None:
+            self._spawn(self._keep_state())
+
+    async def run(self) -> None:
+        """Start, work until `stop` or SIGTERM, SIGINT; then one last reading, state saved, closed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_asked.set)
+        await self.start()
+        await self._stopping.wait()
+        await self.close()
+
+    async def close(self) -> None:
+        for runner in self.runners.values():
+            runner.stop(LAST_READING_WITHIN)
+        await asyncio.gather(*self._polls.values(), return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._save()
+        if self.listener is not None:
+            await self.listener.close()
+
+    def _begin(self, target: Target) -> None:
+        runner = TargetRunner(
+            target,
+            self._registry,
+            stages_of(self.config, self._judge),
+            self.board.publish,
+            self.itself.series_dropped,
+        )
+        self.runners[target.name] = runner
+        self._polls[target.name] = asyncio.create_task(runner.run())
+
+    async def _end(self, name: str) -> None:
+        self.runners.pop(name).stop()
+        await asyncio.gather(self._polls.pop(name), return_exceptions=True)
+        self.board.remove(name)
+        self._judge.engine.forget(name)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of the sidecar has failed; the others go on", exc_info=error)
+
+    async def _discover(self) -> None:
+        """Look for runtimes on localhost until there is one."""
+        told = False
+        while True:
+            found = await look(self._registry.detector, self.config.timeout)
+            targets = _targets_of(found)
+            if targets:
+                for one in found:
+                    if one.runtime:
+                        log.info("found %s at %s (%s)", one.runtime, one.url, one.reason)
+                self.config = self.config.with_targets(targets)
+                for target in self.config.targets:
+                    self._begin(target)
+                return
+            if not told:
+                told = True
+                tried = ", ".join(f"{one.url}: {one.reason}" for one in found)
+                log.warning("no target is configured and none was found yet (%s); looking on", tried)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _watch(self) -> None:
+        """Reload the config when its file changes or SIGHUP asks for it."""
+        assert self._file is not None
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_EVERY):
+                    await self._reload_asked.wait()
+            if self._reload_asked.is_set() or self._file.changed():
+                self._reload_asked.clear()
+                await self.reload()
+
+    async def reload(self) -> bool:
+        """Take the file's config, all or nothing: a bad file keeps the old one and says so."""
+        assert self._file is not None
+        try:
+            config = self._file.reload()
+            registry = registry_of(config)
+            engine = engine_of(config, self._judge.engine.saved())
+        except (ConfigError, ValueError) as error:
+            self.itself.config_refused()
+            log.error("the new config is refused, the old one stays in force:\n%s", error)
+            return False
+        old, self.config = self.config, config
+        if (config.listen, config.web_config_file) != (old.listen, old.web_config_file):
+            log.warning("a change of listen or web_config_file takes effect with the next start")
+        mended = config.mappings != old.mappings or bool(config.slos) != bool(old.slos)
+        self._registry, self._judge.engine = registry, engine
+        wanted = {target.name: target for target in config.targets}
+        for name in list(self.runners):
+            if mended or wanted.get(name) != self.runners[name].config:
+                await self._end(name)
+        for name, target in wanted.items():
+            if name not in self.runners:
+                self._begin(target)
+        self.itself.config_loaded(time.time())
+        log.info("config reloaded: %d targets", len(config.targets))
+        return True
+
+    async def _keep_state(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_EVERY)
+            await self._save()
+
+    async def _save(self) -> None:
+        if self._store is not None:
+            await asyncio.to_thread(self._store.save, self._judge.engine.saved())
+
+
+def _targets_of(found: list[Found]) -> list[Target]:
+    """One target for each address where a runtime was found; a lone one is called local."""
+    by_port: dict[int | None, Found] = {}
+    for one in found:
+        if one.runtime:
+            by_port.setdefault(URL(one.url).port, one)
+    alone = len(by_port) == 1
+    return [
+        Target(
+            name="local" if alone else f"{one.runtime}-{port}",
+            url=str(URL(one.url).origin()),
+            metrics_path=URL(one.url).path,
+        )
+        for port, one in by_port.items()
+    ]

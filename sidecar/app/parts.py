@@ -1,0 +1,79 @@
+"""From the config to parts: registries, settings, stages, transports."""
+
+from __future__ import annotations
+
+from sidecar.config import Config, ConfigError, Target
+from sidecar.pipeline import Settings, Stage
+from sidecar.runtimes.mapping import Mapping, parse_mapping
+from sidecar.runtimes.registry import Registry
+from sidecar.signals import Peaks
+from sidecar.slo.engine import SloEngine
+from sidecar.slo.objective import objectives_from_config
+from sidecar.targets.auth import Auth, Tls
+from sidecar.targets.fetch import Fetcher
+from sidecar.targets.target import HEALTH, METRICS, READY, Address
+
+
+def registry_of(config: Config) -> Registry:
+    """The runtimes in force, a user's mappings in front. Raises ConfigError that leads to the entry."""
+    user: dict[str, Mapping] = {}
+    problems = []
+    for place, entry in enumerate(config.mappings):
+        try:
+            mapping = parse_mapping(entry, f"mappings[{place}]")
+        except ValueError as error:
+            problems.append(config.problem(("mappings", place), str(error)))
+        else:
+            user[mapping.runtime] = mapping
+    if problems:
+        raise ConfigError(problems)
+    return Registry(user)
+
+
+def settings_of(target: Target) -> Settings:
+    return Settings(
+        name=target.name,
+        runtime=target.runtime,
+        per_rank=target.per_rank,
+        staleness=target.staleness,
+        wedged_after=target.wedged_after,
+        max_series=target.max_series,
+        slots=target.capacity.slots,
+    )
+
+
+def address_of(target: Target) -> Address:
+    paths = {METRICS: target.metrics_path, HEALTH: target.live_path, READY: target.ready_path}
+    return Address(
+        target.url, target.api_url, tuple((name, path) for name, path in paths.items() if path is not None)
+    )
+
+
+def fetcher_of(target: Target) -> Fetcher:
+    basic = target.auth.basic
+    token = target.auth.bearer_token_file
+    return Fetcher(
+        target.name,
+        Auth(
+            bearer_token_file=token.path if token is not None else None,
+            username=basic.username if basic is not None else "",
+            password_file=basic.password_file.path if basic is not None else None,
+        ),
+        Tls(
+            ca_file=target.tls.ca_file,
+            cert_file=target.tls.cert_file,
+            key_file=target.tls.key_file.path if target.tls.key_file is not None else None,
+            server_name=target.tls.server_name or "",
+            insecure_skip_verify=target.tls.insecure_skip_verify,
+        ),
+    )
+
+
+def engine_of(config: Config, saved: dict[str, bytes] | None = None) -> SloEngine:
+    return SloEngine(objectives_from_config(config.slos), saved)
+
+
+def stages_of(config: Config, engine: Stage | None = None) -> list[Stage]:
+    """The stages of one target's line, in order; `engine` judges the objectives of all targets."""
+    judge = engine if engine is not None else engine_of(config)
+    return [Peaks(), judge] if config.slos else [Peaks()]

@@ -1,0 +1,94 @@
+"""One target at work: its poller, its transport and its pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from sidecar.app.parts import address_of, fetcher_of, settings_of
+from sidecar.config import Target as TargetConfig
+from sidecar.pipeline import Stage, TargetPipeline
+from sidecar.runtimes.registry import Registry
+from sidecar.snapshot import Snapshot
+from sidecar.targets.poll import Poller
+from sidecar.targets.target import Target
+
+log = logging.getLogger(__name__)
+
+
+class TargetRunner:
+    """Polls one target until it is stopped and hands each snapshot to `publish`."""
+
+    def __init__(
+        self,
+        config: TargetConfig,
+        registry: Registry,
+        stages: Sequence[Stage],
+        publish: Callable[[Snapshot], None],
+        dropped: Callable[[str, str, int], None],
+    ) -> None:
+        self.config = config
+        self.pipeline = TargetPipeline(settings_of(config), registry, stages)
+        self._fetcher = fetcher_of(config)
+        self._target = Target(address_of(config), self._fetcher, limit=config.max_page_size)
+        self._publish = publish
+        self._dropped = dropped
+        self._told = {"cap": 0, "malformed_line": 0}
+        self._poller = Poller(config.name, self._tick, interval=config.interval, timeout=config.timeout)
+        self._facts: asyncio.Task[None] | None = None
+        self._was: tuple[bool, str, str] | None = None
+
+    async def run(self) -> None:
+        try:
+            await self._poller.run()
+        finally:
+            if self._facts is not None:
+                self._facts.cancel()
+            await self._fetcher.close()
+
+    def stop(self, last_within: float | None = None) -> None:
+        """Let `run` return, after one last reading that has `last_within` seconds."""
+        self._poller.stop(last_within)
+
+    async def _tick(self, deadline: float) -> bool:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        adapter = self.pipeline.adapter
+        api_ports = adapter.api_ports if adapter is not None else {}
+        if self._facts is None or self._facts.done():
+            # Beside the page, never in front of it: a health endpoint that hangs delays no number.
+            self._facts = asyncio.create_task(self._learn(api_ports, began, deadline))
+        pages = await self._target.pages(self.pipeline.endpoints, api_ports, deadline)
+        before = self.pipeline.adapter
+        snapshot = self.pipeline.feed(pages, time=time.time(), mono=clock(), elapsed=lambda: clock() - began)
+        if not snapshot.up or self.pipeline.adapter is not before:
+            self._target.forget()
+        self._publish(snapshot)
+        self._tell(snapshot)
+        return snapshot.up
+
+    async def _learn(self, api_ports: dict[int, int], now: float, deadline: float) -> None:
+        answers = await self._target.facts(self.pipeline.endpoints, api_ports, now, deadline)
+        for name, answer in answers.items():
+            self.pipeline.learn(name, answer)
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        """Log what changed, once; count what was left out."""
+        reason = snapshot.reasons.get("scrape", "") or ("" if snapshot.runtime else self.pipeline.detection)
+        now = (snapshot.up, snapshot.runtime, "" if snapshot.up and snapshot.runtime else reason)
+        if self._was is None or now[:2] != self._was[:2]:
+            if not snapshot.up:
+                log.warning("target %s is down: %s", self.config.name, reason)
+            elif snapshot.runtime:
+                log.info(
+                    "target %s is up: %s (%s)", self.config.name, snapshot.runtime, self.pipeline.detection
+                )
+            else:
+                log.warning("target %s answers, but %s", self.config.name, reason)
+        self._was = now
+        for kind, count in (("cap", self.pipeline.dropped), ("malformed_line", self.pipeline.bad_lines)):
+            if count > self._told[kind]:
+                self._dropped(self.config.name, kind, count - self._told[kind])
+                self._told[kind] = count
