@@ -34,10 +34,10 @@ class Found:
     reason: str
 
 
-async def look(detector: Detector, timeout: float, candidates: Sequence[str] = CANDIDATES) -> list[Found]:
+async def look(detector: Detector, within: float, candidates: Sequence[str] = CANDIDATES) -> list[Found]:
     """Look at every candidate, side by side; in their order."""
     async with Fetcher("discovery") as fetcher:
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + within
         return list(await asyncio.gather(*(_look(detector, fetcher, url, deadline) for url in candidates)))
 
 

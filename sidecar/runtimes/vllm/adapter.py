@@ -41,7 +41,9 @@ class Vllm(Adapter):
 
     def learn(self, name: str, answer: Answer) -> None:
         if name == "health":
-            self.known(live=bool(answer.status) and not answer.error, ready=answer.ok)
+            # 404 says that something in front of it hides the endpoint, and nothing of the engine.
+            hidden = answer.status == 404
+            self.known(live=None if hidden else answer.status > 0, ready=None if hidden else answer.ok)
         elif name == "version" and answer.ok:
             body = answer.json()
             version = body.get("version") if isinstance(body, dict) else None
@@ -104,7 +106,7 @@ class Vllm(Adapter):
             "cancelled",
             bound,
             aborted,
-            "vllm:time_to_first_token_seconds_count − finished − running",
+            "vllm:time_to_first_token_seconds_count - finished - running",
         )
 
     def _errors(self, build: Build, model: str) -> None:
@@ -129,7 +131,7 @@ class Vllm(Adapter):
             beyond = sum(raw[slot] for slot in answers) - sum(raw[slot] for slot in rejected)
             return max(beyond, 0.0)
 
-        source = "vllm:request_success_total{error} + http_requests_total{5xx} − rejections"
+        source = "vllm:request_success_total{error} + http_requests_total{5xx} - rejections"
         self._estimate(build, model, "error", bound, failed, source)
 
     def _estimate(
