@@ -73,17 +73,20 @@ def _signal_errors(objective: Objective) -> Iterator[tuple[str, str]]:
 
 def _limit_errors(objective: Objective) -> Iterator[tuple[str, str]]:
     if len(objective.limits) < 2:
-        yield "limits", "goodput needs two limits or more, e.g. limits: {time_to_first_token: 1s, …}"
+        yield (
+            "thresholds",
+            "goodput needs two thresholds or more, like {time_to_first_token: 1s, e2e_request_latency: 20s}",
+        )
     for signal, limit in objective.limits:
         if signal == "inter_token_latency":
             yield (
-                "limits",
+                "thresholds",
                 "inter_token_latency has one observation a gap, not one a request: use time_per_output_token",
             )
         elif signal not in LATENCIES:
             yield "unknown_signal", f"goodput can't limit {signal!r}; known: {', '.join(LATENCIES)}"
         if limit <= 0:
-            yield "limits", f"the limit of {signal} must be above 0"
+            yield "thresholds", f"the limit of {signal} must be above 0"
 
 
 def _window_errors(objective: Objective) -> Iterator[tuple[str, str]]:

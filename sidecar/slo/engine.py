@@ -32,7 +32,7 @@ class SloEngine:
             if key.startswith(STATE_KEY):
                 target = key.removeprefix(STATE_KEY)
                 try:
-                    self._pages[target] = Page(thaw(body, self.objectives))
+                    self._pages[target] = Page(thaw(body, self._of(target)))
                 except ValueError as error:
                     self.problems.append(f"state of target {target} is not used: {error}")
 
@@ -40,9 +40,12 @@ class SloEngine:
         """The block of a target's objectives after this snapshot; NaN where nothing can be said."""
         page = self._pages.get(snapshot.target)
         if page is None:
-            page = self._pages[snapshot.target] = Page(Track(self.objectives))
+            page = self._pages[snapshot.target] = Page(Track(self._of(snapshot.target)))
         page.track.feed(snapshot)
         return page.render(snapshot)
+
+    def _of(self, target: str) -> tuple[Objective, ...]:
+        return tuple(one for one in self.objectives if one.covers_target(target))
 
     def forget(self, target: str) -> None:
         """A target that left the configuration."""

@@ -29,7 +29,7 @@ GOOD_OUTCOMES = ("success",)
 BAD_OUTCOMES = ("error", "timeout", "rejected")
 
 #: Fewer bad events than this in a long window fire nothing, however large their share.
-FEWEST_BAD_EVENTS = 5
+MIN_BAD_EVENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,14 @@ class Objective:
     name: str
     signal: str
     objective: float
-    period: float = 30 * DAY
+    period: float = 7 * DAY
     threshold: float | None = None
     limits: tuple[tuple[str, float], ...] = ()
     models: tuple[str, ...] = ("*",)
+    targets: tuple[str, ...] = ("*",)
     method: str = "share"
     windows: tuple[AlertWindow, ...] = STANDARD
-    fewest_bad_events: int = FEWEST_BAD_EVENTS
+    min_bad_events: int = MIN_BAD_EVENTS
 
     @property
     def budget(self) -> float:
@@ -86,9 +87,12 @@ class Objective:
     def covers(self, model: str) -> bool:
         return any(fnmatchcase(model, pattern) for pattern in self.models)
 
+    def covers_target(self, target: str) -> bool:
+        return any(fnmatchcase(target, pattern) for pattern in self.targets)
+
 
 def objectives_from_config(entries: Iterable[object]) -> tuple[Objective, ...]:
-    """Objectives of a loaded configuration: mappings or objects with the keys of `Objective`.
+    """Objectives of a loaded configuration: its sections, or mappings with the keys that a user writes.
 
     Durations may be seconds, timedeltas or text (`800ms`), shares may be ratios or text (`95%`). ValueError
     or KeyError name what can't be understood; whether it makes sense is for `check`.
@@ -108,20 +112,21 @@ def _mapping(entry: object) -> Mapping[str, Any]:
 def _objective(entry: Mapping[str, Any]) -> Objective:
     signal = str(entry["signal"]).removeprefix("inference_").removesuffix("_seconds")
     threshold = entry.get("threshold")
-    limits = entry.get("limits") or {}
+    limits = entry.get("thresholds") or {}
     period = entry.get("period")
-    fewest = entry.get("fewest_bad_events")
+    least = entry.get("min_bad_events")
     return Objective(
         name=str(entry["name"]),
         signal=signal,
         objective=_share(entry["objective"]),
-        period=30 * DAY if period is None else _seconds(period),
+        period=7 * DAY if period is None else _seconds(period),
         threshold=None if threshold is None else _seconds(threshold),
         limits=tuple((str(one), _seconds(limit)) for one, limit in dict(limits).items()),
         models=tuple(entry.get("models") or ("*",)),
+        targets=tuple(entry.get("targets") or ("*",)),
         method=str(entry.get("method") or "share"),
         windows=tuple(_window(_mapping(one)) for one in entry.get("windows") or ()) or STANDARD,
-        fewest_bad_events=FEWEST_BAD_EVENTS if fewest is None else int(fewest),
+        min_bad_events=MIN_BAD_EVENTS if least is None else int(least),
     )
 
 
@@ -130,7 +135,7 @@ def _window(entry: Mapping[str, Any]) -> AlertWindow:
         Severity(str(entry["severity"])),
         _seconds(entry["short"]),
         _seconds(entry["long"]),
-        _share(entry.get("share") or 0.0),
+        _share(entry.get("budget") or 0.0),
         float(entry.get("factor") or 0.0),
     )
 

@@ -25,7 +25,7 @@ _LENGTH = struct.Struct("<I")
 def freeze(track: Track) -> bytes:
     """A track that has seen data, as bytes."""
     track.remember()
-    ring, offset = track.ring, track.clock_offset
+    ring, offset = track.ring, 0.0 if track.unix_times else track.clock_offset
     header = {
         "format": FORMAT,
         "byteorder": sys.byteorder,

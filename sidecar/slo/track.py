@@ -19,13 +19,12 @@ MOST_ACCOUNTS = 512
 SAME_START = 1.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """A source in use: the counts it feeds, the raw numbers last seen of it."""
+    """A source in use, and the account that it feeds."""
 
     source: Source
     account: Account
-    last: tuple[float, float, float] = (nan, nan, nan)
 
     @property
     def key(self) -> tuple[str, str, int, tuple[str, tuple[tuple[str, str], ...]]]:
@@ -46,6 +45,8 @@ class Track:
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict)
     #: Accounts that could ever be measured; each has two columns of the ring.
     columns: list[Account] = field(default_factory=list)
+    #: Accounts that are watched from this snapshot on.
+    fresh: list[Account] = field(default_factory=list)
     #: Raw numbers of series that an earlier layout had: (cut, last).
     remembered: dict[object, tuple[tuple[float, ...], tuple[float, float, float]]] = field(
         default_factory=dict
@@ -82,6 +83,9 @@ class Track:
                 account.settle(now)
         if self.ring.empty or now > self.ring.newest:
             self.ring.append(now, self._row(), unbroken=not restarted)
+        for account in self.fresh:
+            account.born, account.born_seen = now, self.ring.seen
+        self.fresh.clear()
 
     def give_column(self, account: Account) -> None:
         """A place in the ring, with no events before now."""
@@ -129,11 +133,11 @@ class Track:
                 gone.pop((objective.fingerprint, model), None)
                 if account is not None:
                     found = measure(objective, model, layout, provenance)
-                    self._judge(account, found, snapshot.mono)
+                    self._judge(account, found)
                     for source in found.sources:
                         self._bind(Reading(source, account), first_sight)
         for account in gone.values():
-            self._judge(account, Measure(Status.NO_DATA, reason="the model is not served"), snapshot.mono)
+            self._judge(account, Measure(Status.NO_DATA, reason="the model is not served"))
 
     def _account(self, objective: Objective, model: str) -> Account | None:
         """The account of an objective and model, made when it is new; None when there are too many."""
@@ -146,10 +150,10 @@ class Track:
             self.revision += 1
         return self.accounts[key]
 
-    def _judge(self, account: Account, found: Measure, now: float) -> None:
+    def _judge(self, account: Account, found: Measure) -> None:
         """Whether an account can be measured from now on; what couldn't was not watched."""
         if found.sources and not account.judged:
-            account.born, account.born_seen = now, self.ring.seen
+            self.fresh.append(account)
             if account.column < 0:
                 self.give_column(account)
         if (found.status, found.reason) != (account.status, account.reason):
