@@ -123,6 +123,8 @@ class PageReader:
 
     def _rearrange(self, lines: list[bytes]) -> bool:
         """The same series in another order; False when there are others, or anything that isn't plain."""
+        if self._shape.bad_lines:
+            return False
         known, comments = self._slots, self._comments
         values: list[float] = [0.0] * len(self._values)
         missing = set(range(len(values)))

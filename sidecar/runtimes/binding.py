@@ -15,11 +15,12 @@ Computed = Callable[[list[float], Sequence[float]], float]
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Output `place` is the sum over raw slots, times a factor."""
+    """Output `place` is the sum over raw slots, less the sum over `minus`, times a factor."""
 
     place: int
     slots: tuple[int, ...]
     factor: float
+    minus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,10 @@ class Binding:
             list(itemgetter(*self.order)(raw)) if len(self.order) > 1 and raw else self._few(raw)
         )
         for one in self.sums:
-            out[one.place] = sum([raw[slot] for slot in one.slots]) * one.factor
+            total = sum([raw[slot] for slot in one.slots])
+            if one.minus:
+                total -= sum([raw[slot] for slot in one.minus])
+            out[one.place] = total * one.factor
         for fold in self.folds:
             out[fold.place] = fold.how([raw[slot] for slot in fold.slots]) * fold.factor
         for place, value in self.constants:
@@ -71,7 +75,7 @@ class Binding:
                 out[place] = zero
         for start, stop in self.histograms:
             buckets = out[start:stop]
-            if not (0 <= buckets[0] and sum(buckets) < inf and buckets == sorted(buckets)):
+            if not (buckets[0] >= 0 and sum(buckets) < inf and buckets == sorted(buckets)):
                 out[start : stop + 1] = [nan] * (stop + 1 - start)  # not cumulative: no histogram
             elif not -inf < out[stop] < inf:
                 out[stop] = nan
