@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ class Endpoint:
     page: bool = False
     api: bool = False  # on the API's address where that differs from the metrics'
     every: float = 30.0
+    method: str = "GET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class Adapter:
     """One target's runtime. Subclasses say what data can't; each target has an instance of its own."""
 
     folder: ClassVar[str]
-    endpoints: ClassVar[tuple[Endpoint, ...]] = (Endpoint("metrics", "/metrics", page=True),)
+    #: What to ask; an adapter may ask for more once it has learnt what there is.
+    endpoints: tuple[Endpoint, ...] = (Endpoint("metrics", "/metrics", page=True),)
     #: Where the API listens when the metrics have a port of their own: metrics port → API port.
     api_ports: ClassVar[dict[int, int]] = {}
     #: Canonical sample names that grow whenever work is done.
@@ -91,6 +94,7 @@ class Adapter:
     def __init__(self, mapping: Mapping | None = None) -> None:
         self.mapping = mapping or builtin_mapping(self.folder)
         self.facts = Facts()
+        self.now = nan
         self._seen: Shape | None = None
         self._start_slot: int | None = None
         self._readers: dict[str, PageReader] = {}
@@ -103,9 +107,19 @@ class Adapter:
     def wanted(self, sample: str) -> bool:
         return self.mapping.canonical(sample) in self.mapping.names
 
-    def read(self, pages: dict[str, Answer]) -> Reading:
-        """Raw samples of all page endpoints as one reading. Raises PageError."""
-        readings = [self.decode(name, answer) for name, answer in pages.items()]
+    def read(self, pages: dict[str, Answer], now: float = nan) -> Reading:
+        """Raw samples of all page endpoints as one reading, as the mapping shall see them. Raises PageError.
+
+        `now` is the Unix time of the answers: what freezes is known by its age.
+        """
+        self.now = now
+        return self.view(self._joined([self.decode(name, answer) for name, answer in pages.items()]))
+
+    def view(self, reading: Reading) -> Reading:
+        """The reading with other names or labels (see `Relabelling`), or values; the same slots."""
+        return reading
+
+    def _joined(self, readings: list[Reading]) -> Reading:
         if len(readings) == 1:
             return readings[0]
         shapes = tuple(reading.shape for reading in readings)

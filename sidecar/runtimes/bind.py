@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from sidecar.exposition import Sample
 from sidecar.exposition.lines import number
@@ -20,9 +21,10 @@ Found = tuple[int, Sample]
 class _Member:
     """One native histogram: a rank's, say."""
 
-    buckets: dict[float, int] = field(default_factory=dict)
-    sum: int | None = None
-    count: int | None = None
+    buckets: dict[float, list[int]] = field(default_factory=dict)
+    sum: list[int] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    minus: list[int] = field(default_factory=list)
 
 
 def bind_rules(build: Build, *, version: str = "", per_rank: bool = False) -> None:
@@ -42,6 +44,7 @@ class _Signal:
         self.version = version
         self.per_rank = per_rank
         self.histogram = SIGNALS[name].kind is Kind.HISTOGRAM
+        self.taken: set[str] = set()  # models that an alias in front has bound
 
     def bind(self, rules: list[Rule]) -> None:
         aliases: dict[tuple[tuple[str, str], ...], list[Rule]] = {}
@@ -50,13 +53,17 @@ class _Signal:
         for labels, group in aliases.items():
             known_as = ":".join((self.name, *(value for _, value in labels)))
             wrong_type = ""
+            found = False
+            self.taken = set()
             for rule in group:
                 hit, mismatch = self._try(rule)
-                if hit:
+                if hit and not found:
+                    found = True
                     self.build.note(Provenance(known_as, Status.OK, hit, rule.metric, rule.scope, rule.note))
+                if hit is Method.ASSUMED or (found and self.taken.issuperset(self.build.models)):
                     break
                 wrong_type = wrong_type or mismatch
-            else:
+            if not found:
                 record = self.build.missing(known_as)
                 if wrong_type:
                     record = Provenance(
@@ -79,6 +86,8 @@ class _Signal:
         if not samples:
             return (Method.ASSUMED, "") if self._assume(rule) else (None, "")
         expected = {"counter", rule.type} if rule.count else {rule.type}
+        if rule.type == "part":
+            expected = {"histogram", "summary"}
         wrong = {sample.type for _, sample in samples} - expected - UNTYPED
         if wrong and not (rule.type == "info" and wrong == {"gauge"}):
             return None, f"{rule.metric} is a {'/'.join(sorted(wrong))}, expected a {rule.type}"
@@ -102,6 +111,7 @@ class _Signal:
             for slot, sample in found.get(spelt, ()):
                 if self._matches(rule, sample):
                     groups.setdefault(self._labels(rule, sample), []).append((slot, sample))
+        self._take(rule, groups)
         for labels, members in groups.items():
             if rule.value_label is not None:
                 self._from_labels(rule, labels, members)
@@ -146,11 +156,14 @@ class _Signal:
                 if part == "bucket":
                     bound = _number(sample.label("le"))
                     if bound is not None:
-                        member.buckets.setdefault(bound, slot)
+                        member.buckets.setdefault(bound, [slot])
                 elif part == "sum":
-                    member.sum = slot
+                    member.sum.append(slot)
+                elif part == "count":
+                    member.count.append(slot)
                 else:
-                    member.count = slot
+                    member.minus.append(slot)
+        self._take(rule, groups)
         bound_any = False
         for labels, members in groups.items():
             bound_any |= self._merge(rule, labels, list(members.values()))
@@ -159,24 +172,35 @@ class _Signal:
     @staticmethod
     def _parts(rule: Rule) -> list[tuple[str, str]]:
         if rule.count is not None:
-            return [(rule.metric, "sum"), (rule.count, "count")]
-        parts = ("bucket", "sum", "count") if rule.type == "histogram" else ("sum", "count")
-        return [(f"{rule.metric}_{part}", part) for part in parts]
+            parts = [(metric, "sum") for metric in (rule.metric, *rule.plus)] + [(rule.count, "count")]
+            return parts + ([(rule.count_minus, "minus")] if rule.count_minus else [])
+        if rule.type == "summary":
+            return [(f"{rule.metric}_count", "count")] + [
+                (f"{metric}_sum", "sum") for metric in (rule.metric, *rule.plus)
+            ]
+        return [(f"{rule.metric}_{part}", part) for part in ("bucket", "sum", "count")]
 
     def _merge(self, rule: Rule, labels: Labels, members: list[_Member]) -> bool:
         """Cumulative counts add up at the bounds that all members have; the count is the +Inf bucket."""
         for member in members:
-            if inf not in member.buckets and member.count is not None:
+            if inf not in member.buckets and member.count:
                 member.buckets[inf] = member.count
         common = set.intersection(*(set(member.buckets) for member in members))
         if inf not in common:
             return False
-        buckets = {bound: [member.buckets[bound] for member in members] for bound in common}
-        sums = [member.sum for member in members if member.sum is not None]
-        self.build.histogram(
-            self.name, labels, buckets, sums if len(sums) == len(members) else [], rule.factor
-        )
+        buckets = {bound: [slot for one in members for slot in one.buckets[bound]] for bound in common}
+        sums = [slot for one in members for slot in one.sum] if all(one.sum for one in members) else []
+        minus = [slot for one in members for slot in one.minus]
+        self.build.histogram(self.name, labels, buckets, sums, rule.factor, minus)
         return True
+
+    def _take(self, rule: Rule, groups: dict[Labels, Any]) -> None:
+        """Leave out what an alias in front has bound: aliases compete for each model, and never add up."""
+        models = {labels: dict(labels).get("model_name", "") for labels in groups}
+        for labels, model in models.items():
+            if model in self.taken:
+                del groups[labels]
+        self.taken.update(models.values())
 
     @staticmethod
     def _matches(rule: Rule, sample: Sample) -> bool:

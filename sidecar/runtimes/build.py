@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import nan
+from math import inf, nan
 
 from sidecar.exposition import Sample, Shape
 from sidecar.runtimes.binding import Binding, Computed, Fold, Sum, largest, smallest, weighted_mean
@@ -112,24 +112,30 @@ class Build:
         buckets: dict[float, list[int]],
         sums: Sequence[int],
         factor: float = 1.0,
+        minus: Sequence[int] = (),
     ) -> None:
-        """A histogram from raw slots: for each bound (ascending, +Inf last) the slots that add up."""
+        """A histogram from raw slots: for each bound (ascending, +Inf last) the slots that add up.
+
+        `minus` are slots that are taken off the count.
+        """
         bounds = sorted(buckets)
         start = self._add(signal, labels, [bound * factor for bound in bounds])
         if start is None:
             return
         for place, bound in enumerate(bounds, start):
-            self._copy_or_sum(place, buckets[bound], 1.0)
+            self._copy_or_sum(place, buckets[bound], 1.0, minus if bound == inf else ())
         if sums:
             self._copy_or_sum(start + len(bounds), sums, factor)
         else:
             self._constants.append((start + len(bounds), nan))
 
-    def _copy_or_sum(self, place: int, slots: Sequence[int], factor: float) -> None:
-        if len(slots) == 1 and factor == 1.0:
+    def _copy_or_sum(
+        self, place: int, slots: Sequence[int], factor: float, minus: Sequence[int] = ()
+    ) -> None:
+        if len(slots) == 1 and factor == 1.0 and not minus:
             self._order[place] = slots[0]
         else:
-            self._sums.append(Sum(place, tuple(slots), factor))
+            self._sums.append(Sum(place, tuple(slots), factor, tuple(minus)))
 
     def constant(self, signal: str, labels: Labels, value: float) -> None:
         """A value that the page's labels hold: it can only change with the page's shape."""

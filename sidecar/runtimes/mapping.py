@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from sidecar.schema import SIGNALS, Kind, Method, Scope, Status
 
-NativeType = Literal["gauge", "counter", "histogram", "summary", "info"]
+#: `part` is a sum or count of a histogram or summary, taken alone as a counter.
+NativeType = Literal["gauge", "counter", "histogram", "summary", "info", "part"]
 
 
 class _Strict(BaseModel):
@@ -43,12 +44,13 @@ class Rule(_Strict):
 
     `metric` is a sample name; for a histogram or summary the name before `_bucket`, `_sum`, `_count`. A
     histogram signal may also be made of two counters (`metric` is the sum, `count` the count): it has the
-    +Inf bucket alone.
+    +Inf bucket alone. `count_minus` counts what `count` has and the sum hasn't (cache hits, say).
     """
 
     metric: str
     type: NativeType
     count: str | None = None
+    count_minus: str | None = None
     plus: list[str] = []  # metrics that are added where the page has them: parts, not aliases
     factor: float = 1.0
     where: dict[str, list[str]] = {}
@@ -88,11 +90,21 @@ class Absent(_Strict):
 
 
 class Fingerprint(_Strict):
-    """A family by whose presence the runtime is known."""
+    """What tells the runtime: a family on its page, or what a cheap endpoint says."""
 
-    family: str  # pattern of the canonical name
+    family: str = ""  # pattern of the canonical name
+    endpoint: str = ""  # path that answers 200, with …
+    holds: dict[str, str] = {}  # … JSON in which the value at a dotted path fits a pattern
+    body: str = ""  # … a body that fits a pattern at its start
+    server: str = ""  # pattern of its Server header
     confidence: float
     reason: str
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if bool(self.family) == bool(self.endpoint):
+            raise ValueError("a fingerprint names either a family or an endpoint")
+        return self
 
 
 class Mapping(_Strict):
@@ -104,6 +116,7 @@ class Mapping(_Strict):
     extra_labels: dict[str, str] = {}  # our label → native label, kept on every series (model_version)
     doors: dict[str, str] = {}  # a prefix that another product puts on the names → what it stands for
     fingerprints: list[Fingerprint] = []
+    layers: list[str] = []  # runtimes that may run inside this one and show through its page
     signals: dict[str, list[Rule]] = {}
     absent: dict[str, Absent] = {}
     reads: list[str] = []  # sample names that the adapter's code reads beside the rules
@@ -184,8 +197,8 @@ def sample_names(rule: Rule) -> tuple[str, ...]:
     if rule.type == "histogram":
         return (f"{rule.metric}_bucket", f"{rule.metric}_sum", f"{rule.metric}_count")
     if rule.type == "summary":
-        return (f"{rule.metric}_sum", f"{rule.metric}_count")
-    metrics = (rule.metric, *rule.plus, *((rule.count,) if rule.count else ()))
+        return tuple(f"{metric}_{part}" for metric in (rule.metric, *rule.plus) for part in ("sum", "count"))
+    metrics = [rule.metric, *rule.plus, *filter(None, (rule.count, rule.count_minus))]
     return tuple(name for metric in metrics for name in spellings(metric, rule.type))
 
 
