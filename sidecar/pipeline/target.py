@@ -131,7 +131,7 @@ class TargetPipeline:
             self._health.up, self._health.last_success = 1.0, time
             return
         assert self.adapter is not None
-        reading = self.adapter.read(pages)
+        reading = self.adapter.read(pages, time)
         if reading.shape is not self.shape:
             if self.settings.runtime == AUTO and self._changed_runtime(reading.shape):
                 self._understand(pages, time, mono)

@@ -16,7 +16,6 @@ from sidecar.runtimes.mapping import Mapping, load_mapping
 from sidecar.schema import Method, Scope, Status
 from sidecar.snapshot import Provenance
 
-
 _START_TIME = "process_start_time_seconds"
 
 
