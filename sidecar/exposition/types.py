@@ -4,16 +4,17 @@ from __future__ import annotations
 
 UNTYPED = "untyped"
 
-_SUFFIXES: tuple[tuple[str, frozenset[str]], ...] = (
-    ("_bucket", frozenset({"histogram", "gaugehistogram"})),
-    ("_count", frozenset({"histogram", "summary"})),
-    ("_sum", frozenset({"histogram", "summary"})),
-    ("_gcount", frozenset({"gaugehistogram"})),
-    ("_gsum", frozenset({"gaugehistogram"})),
-    ("_total", frozenset({"counter"})),
-    ("_created", frozenset({"counter", "histogram", "summary"})),
-    ("_info", frozenset({"info"})),
-)
+#: What a sample name adds to its family's, and the types that own it.
+SUFFIXES: dict[str, frozenset[str]] = {
+    "_bucket": frozenset({"histogram", "gaugehistogram"}),
+    "_count": frozenset({"histogram", "summary"}),
+    "_sum": frozenset({"histogram", "summary"}),
+    "_gcount": frozenset({"gaugehistogram"}),
+    "_gsum": frozenset({"gaugehistogram"}),
+    "_total": frozenset({"counter"}),
+    "_created": frozenset({"counter", "histogram", "summary"}),
+    "_info": frozenset({"info"}),
+}
 
 
 def type_of(sample: str, types: dict[str, str]) -> tuple[str, str]:
@@ -21,11 +22,11 @@ def type_of(sample: str, types: dict[str, str]) -> tuple[str, str]:
     declared = types.get(sample)
     if declared is not None:
         return sample, declared
-    for suffix, owners in _SUFFIXES:
+    for suffix, owners in SUFFIXES.items():
         if sample.endswith(suffix):
             base = sample[: -len(suffix)]
             owner = types.get(base)
             if owner in owners:
                 # The start time of a counter is not a count.
-                return base, "gauge" if suffix == "_created" else str(owner)
+                return base, "gauge" if suffix == "_created" else owner
     return sample, UNTYPED

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sidecar.exposition.errors import BadLine, shown
 from sidecar.exposition.lines import DESCRIBED, TYPE, TYPES, family_of, series_end, unquoted, value_of
 from sidecar.exposition.sight import Identity, identify
-from sidecar.exposition.types import UNTYPED, type_of
+from sidecar.exposition.types import SUFFIXES, UNTYPED, type_of
 
 MAX_LINE = 64 * 1024
 
@@ -112,5 +112,5 @@ def _cost(name: str, above: str, walk: Walk) -> str:
     """
     family, kind = type_of(name, walk.types)
     known = kind != UNTYPED or name in walk.names
-    torn = above.startswith(name) or (above and name.startswith(above))
-    return above if not known and torn else family
+    torn = any((above + suffix).startswith(name) for suffix in ("", *SUFFIXES))
+    return above if above and torn and not known else family
