@@ -32,6 +32,7 @@ class _Step:
     end: int
     chunks: list[tuple[Request, int]]  # prompt tokens computed in it
     blocked: Request | None  # head of the queue that found no room: it won't before something ends
+    stretched: bool = False  # by a hang: the next step won't be as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,8 @@ class Engine:
         """Seconds at which the step under way ends, after planning one if there is work (a request
         submitted at the same instant but later then waits for the next); None when nothing will happen by
         itself."""
-        if self.hung or (self._step is None and not self._plan()):
-            return None
-        assert self._step is not None
-        return self._step.end / NS
+        step = None if self.hung else self._step or self._plan()
+        return None if step is None else step.end / NS
 
     def take_ended(self) -> list[Request]:
         """Requests that ended in the engine since the last call, in order."""
@@ -175,6 +174,7 @@ class Engine:
         if self._hung_since is not None:
             if self._step is not None:
                 self._step.end += self._clock - self._hung_since
+                self._step.stretched = True
             self._hung_since = None
 
     def stop(self) -> list[Request]:
@@ -188,23 +188,22 @@ class Engine:
     def advance(self, to: float) -> None:
         """Let everything happen up to `to` seconds, that moment included."""
         limit = max(to_ns(to), self._clock)
-        while not self.hung:
-            if self._step is None and (self._clock >= limit or not self._plan()):
-                break
+        while self._hung_since is None:
             step = self._step
-            assert step is not None
-            if step.end > limit:
+            if step is None:
+                step = self._plan() if self._clock < limit else None
+            if step is None or step.end > limit:
                 break
             self._complete(step, self._repeats(step, limit))
         self._clock = limit
 
     # One step -------------------------------------------------------------------------------------
 
-    def _plan(self) -> bool:
-        """Schedule the next step from now on. False when there is nothing to do."""
+    def _plan(self) -> _Step | None:
+        """Schedule the next step from now on. None when there is nothing to do."""
         if not self._running and not self._waiting:
-            return False
-        preempted = self._grow()
+            return None
+        preempted = self._grow(self._ticks)
         budget = self.config.max_batched_tokens - (len(self._running) - len(self._prefilling))
         chunks: list[tuple[Request, int]] = []
         for request in list(self._prefilling):
@@ -228,7 +227,7 @@ class Engine:
             len(self._running) - len(self._prefilling), sum(chunk for _, chunk in chunks), self.slowdown
         )
         self._step = _Step(self._clock, self._clock + length, chunks, blocked)
-        return True
+        return self._step
 
     def _repeats(self, step: _Step, limit: int) -> int:
         """How many steps equal to this one end by `limit` before anything but decoding happens."""
@@ -239,14 +238,16 @@ class Engine:
             or (self._waiting and not full and self._waiting[0] is not step.blocked)
         ):
             return 1
-        length = step.end - step.start
-        repeats = (limit - step.start) // length
+        repeats = (limit - step.start) // (step.end - step.start)
+        if repeats == 1 or step.stretched:
+            return 1
         for notes in (self._ends, self._growths):
             while notes and notes[0][2] != notes[0][3].stay:
                 heappop(notes)
         if self._ends:
             repeats = min(repeats, self._ends[0][0] - self._ticks)
-        if self._growths:
+        most = len(self._running) * (repeats // self.config.block_size + 1)
+        if self._growths and most > self._pool.free:
             repeats = min(repeats, self._growths[0][0] - self._ticks)
         return max(1, repeats)
 
@@ -262,6 +263,7 @@ class Engine:
         seen.busy_seconds += length * repeats / NS
         if decoding:
             seen.inter_token.observe(length / NS, decoding * repeats)
+        self._grow(self._ticks - 1)  # what the steps but the first took on their way
         put_out = decoding
         prompt = 0
         ended_before = seen.finished
@@ -351,11 +353,11 @@ class Engine:
         request.blocks += wanted
         return chunk, preempted
 
-    def _grow(self) -> bool:
-        """A block for each decoding sequence whose next token needs one; True if anybody was preempted for
-        it."""
+    def _grow(self, until: int) -> bool:
+        """A block for each decoding sequence that needs one for its token of tick `until` or before; True if
+        anybody was preempted for it."""
         preempted = False
-        while self._growths and self._growths[0][0] <= self._ticks:
+        while self._growths and self._growths[0][0] <= until:
             tick, _, stay, request = heappop(self._growths)
             while stay == request.stay and not self._pool.take(1):
                 self._preempt_newest()

@@ -21,7 +21,7 @@ class Live:
     (`tokens`) does it wake for every step. Whoever reads the replica calls `touch` first.
     """
 
-    def __init__(self, simulation: Simulation, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, simulation: Simulation[Replica], clock: Callable[[], float] = monotonic) -> None:
         self.simulation = simulation
         self._clock = clock
         self._zero = clock() - simulation.now
@@ -32,7 +32,7 @@ class Live:
 
     @property
     def replica(self) -> Replica:
-        return self.simulation.replica
+        return self.simulation.service
 
     @property
     def now(self) -> float:

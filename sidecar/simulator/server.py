@@ -92,7 +92,7 @@ class SimulatedVllm:
         """The process dies with all its connections and listens again after `startup` seconds. Returns at
         once."""
         self.live.touch()
-        self.live.simulation.restart(startup)
+        self.live.simulation.collect(self.live.replica.restart(startup))
         self.live.disturb()
         await self._close()
         self._socket = _bound(self.port)

@@ -228,7 +228,7 @@ FAMILIES: tuple[Family, ...] = (
         "histogram",
         "Histogram of number of tokens per engine_step.",
         histogram=lambda rank: rank.step_tokens,
-        bounds=lambda version, _: _ITERATION_OLD if version < LONGER else _ITERATION,
+        bounds=lambda view: _ITERATION_OLD if view.version < LONGER else _ITERATION,
     ),
     tokens(
         "vllm:request_max_num_generation_tokens",

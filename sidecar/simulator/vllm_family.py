@@ -35,6 +35,7 @@ class View:
     rank: Telemetry
     version: Version
     longest: int  # max_model_len
+    rust: bool = False
     rates: tuple[float, float] = (0.0, 0.0)  # prompt and generated tokens a second of late
 
 
@@ -48,7 +49,7 @@ class Family:
     text: str
     scalars: Callable[[View], Scalars] | None = None
     histogram: Callable[[Telemetry], Histogram] | None = None
-    bounds: Callable[[Version, int], tuple[float, ...]] | None = None
+    bounds: Callable[[View], tuple[float, ...]] | None = None
     since: Version = (0, 0, 0)
     until: Version = NEVER
     late: bool = True
@@ -87,8 +88,13 @@ def counts(name: str, text: str, read: Read, bounds: tuple[float, ...], **more: 
     return Family(name, "histogram", text, None, read, lambda *_: bounds, **more)
 
 
+def _length_bounds(view: View) -> tuple[float, ...]:
+    """The Rust front end doesn't know the model's length: it goes to 131,072 and ends with that."""
+    return (*one_two_five(131_072), 131_072.0) if view.rust else one_two_five(view.longest)
+
+
 def tokens(name: str, text: str, read: Read, **more: Unpack[More]) -> Family:
-    return Family(name, "histogram", text, None, read, lambda _, longest: one_two_five(longest), **more)
+    return Family(name, "histogram", text, None, read, _length_bounds, **more)
 
 
 def seconds(
@@ -101,8 +107,8 @@ def seconds(
 ) -> Family:
     """`tail` are the bounds that came with LONGER."""
 
-    def bounds(version: Version, _: int) -> tuple[float, ...]:
-        return short if version < LONGER else short + tail
+    def bounds(view: View) -> tuple[float, ...]:
+        return short if view.version < LONGER else short + tail
 
     return Family(name, "histogram", text, None, read, bounds, **more)
 

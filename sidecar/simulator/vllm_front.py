@@ -130,6 +130,17 @@ def front_end_python(lines: Lines, replica: Replica, created: str) -> None:
             for labels in series:
                 lines.sample(f"{name}_created", labels, born)
 
+    def histogram(name: str, labels: dict[str, str], seen: Histogram, bounds: tuple[float, ...]) -> None:
+        for edge, count in buckets(seen, bounds):
+            edges = dict(sorted({**labels, "le": edge}.items()))
+            lines.sample(f"{name}_bucket", edges, python_number(count))
+        lines.sample(f"{name}_count", labels, python_number(seen.count))
+        lines.sample(f"{name}_sum", labels, python_number(seen.total))
+
+    if not created and not exchanges:  # multi-process mode shows no family without a sample, but this one
+        lines.family("http_request_duration_highr_seconds", "histogram", _MANY)
+        histogram("http_request_duration_highr_seconds", {}, _all(replica), _HIGHR)
+        return
     lines.family("http_requests_total", "counter", _REQUESTS)
     series = []
     for (handler, method, status), exchange in exchanges.items():
@@ -150,13 +161,6 @@ def front_end_python(lines: Lines, replica: Replica, created: str) -> None:
             lines.sample(f"http_{name}_size_bytes_count", {"handler": handler}, python_number(sums[0]))
             lines.sample(f"http_{name}_size_bytes_sum", {"handler": handler}, python_number(sums[place]))
         end(f"http_{name}_size_bytes", text, [{"handler": handler} for handler in handlers])
-
-    def histogram(name: str, labels: dict[str, str], seen: Histogram, bounds: tuple[float, ...]) -> None:
-        for edge, count in buckets(seen, bounds):
-            edges = dict(sorted({**labels, "le": edge}.items()))
-            lines.sample(f"{name}_bucket", edges, python_number(count))
-        lines.sample(f"{name}_count", labels, python_number(seen.count))
-        lines.sample(f"{name}_sum", labels, python_number(seen.total))
 
     lines.family("http_request_duration_highr_seconds", "histogram", _MANY)
     histogram("http_request_duration_highr_seconds", {}, _all(replica), _HIGHR)

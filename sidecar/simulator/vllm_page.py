@@ -3,7 +3,7 @@
 Two front ends write it. The Python one (all versions): classic text whatever is asked for, labels sorted,
 floats, a `_created` gauge for each counter and histogram, the process's own figures; in multi-process mode
 (several ranks or API servers) neither of the last two, and gauges without a sample before the first step.
-The Rust one (its own option, from 0.26 on): OpenMetrics only, series appear when first used, fewer
+The Rust one (an option of late versions): OpenMetrics only, series appear when first used, fewer
 families.
 """
 
@@ -135,7 +135,7 @@ class VllmPage:
                     assert family.bounds is not None
                     rows.append((f"{name}_sum", labels, python_number(histogram.total)))
                     rows.append((f"{name}_count", labels, str(histogram.count)))
-                    bounds = family.bounds(self._version, view.longest)
+                    bounds = family.bounds(view)
                     for edge, count in buckets(histogram, bounds):
                         rows.append((f"{name}_bucket", {"le": edge, **labels}, str(count)))
             elif family.scalars is not None and view.rank.steps:
@@ -160,7 +160,8 @@ class VllmPage:
             else:
                 labels = {"model_name": model}
             rates = self._rates(number, rank, replica.now) if self._version < V1 else (0.0, 0.0)
-            yield labels, View(rank, self._version, replica.config.engine.max_model_len, rates)
+            longest = replica.config.engine.max_model_len
+            yield labels, View(rank, self._version, longest, self.dialect is Dialect.RUST, rates)
 
     def _rates(self, number: int, rank: Telemetry, now: float) -> tuple[float, float]:
         """Tokens a second between the last two looks that were five seconds or more apart."""
@@ -185,7 +186,7 @@ def _stepped(view: View, family: Family) -> bool:
 def _python_histogram(lines: Lines, family: Family, labels: dict[str, str], view: View, many: bool) -> None:
     assert family.histogram is not None and family.bounds is not None
     histogram = family.histogram(view.rank)
-    for edge, count in buckets(histogram, family.bounds(view.version, view.longest)):
+    for edge, count in buckets(histogram, family.bounds(view)):
         series = dict(sorted({**labels, "le": edge}.items()))
         lines.sample(f"{family.name}_bucket", series, python_number(count))
     ends = [("_count", float(histogram.count)), ("_sum", histogram.total)]
