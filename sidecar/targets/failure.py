@@ -7,6 +7,7 @@ URL, a header or a page: those may hold secrets, or whatever a server likes to i
 from __future__ import annotations
 
 import errno
+import os
 import ssl
 
 import aiohttp
@@ -79,7 +80,8 @@ def _connect_failure(exc: aiohttp.ClientConnectorError, url: URL) -> FetchError:
         return FetchError("timeout", f"{where(url)}: no answer to the connection request")
     if url.scheme == "https" and isinstance(exc.os_error, ConnectionResetError | ConnectionAbortedError):
         return FetchError("tls", f"{where(url)} cut the TLS handshake; {USE_HTTP}")
-    return FetchError("refused", f"{where(url)}: {one_line(exc.os_error.strerror or str(exc.os_error))}")
+    cause = os.strerror(exc.os_error.errno or 0) if exc.os_error.errno else str(exc.os_error)
+    return FetchError("refused", f"{where(url)}: {one_line(cause.lower())}")
 
 
 def failure_of(exc: Exception, url: URL) -> FetchError:

@@ -1,0 +1,179 @@
+"""`doctor`: what was detected, what is covered, what is missing and which flag or version would mend it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from yarl import URL
+
+from sidecar.app import registry_of
+from sidecar.app.parts import address_of, fetcher_of, settings_of
+from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
+from sidecar.config import Config, ConfigError, Target, load
+from sidecar.pipeline import Settings, TargetPipeline
+from sidecar.pipeline.diagnose import Diagnosis, diagnose
+from sidecar.runtimes.registry import Registry
+from sidecar.schema import Method, Status
+from sidecar.snapshot import Provenance, Snapshot
+from sidecar.targets.target import Target as Asked
+
+NAME = "doctor"
+HELP = "what is covered, what is missing, and which flag or version would mend it"
+
+WIDTH = 79
+LOOKS = 3
+BETWEEN_LOOKS = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "subject", metavar="TARGET|PAGE", help="URL, name of a target of --config, or file with a page"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="where the target, its credentials and mappings stand"
+    )
+    parser.add_argument("--runtime", default="auto")
+    parser.add_argument("--json", action="store_true")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        config = load(Path(options.config) if options.config else None)
+        registry = registry_of(config)
+        target = _target(options, config)
+        if options.runtime != "auto" and options.runtime not in registry.names:
+            print(
+                f"doctor: unknown runtime {options.runtime}; known: {', '.join(registry.names)}",
+                file=sys.stderr,
+            )
+            return 2
+        if target is None:
+            pipeline, snapshot = _page(options, registry)
+        else:
+            pipeline, snapshot = asyncio.run(_live(target, registry))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except UnreadableError as error:
+        print(f"doctor: {error}", file=sys.stderr)
+        return 2
+    diagnosis = diagnose(pipeline, snapshot)
+    print(json.dumps(asdict(diagnosis), indent=2) if options.json else report(options.subject, diagnosis))
+    return 0 if diagnosis.healthy else 1
+
+
+def _target(options: argparse.Namespace, config: Config) -> Target | None:
+    """The target that is meant; None when the subject is a file."""
+    named = next((one for one in config.targets if one.name == options.subject), None)
+    if named is not None:
+        return named
+    if "://" not in options.subject:
+        return None
+    url = URL(options.subject)
+    path = url.path if url.path not in ("", "/") else None
+    found = Target.model_validate(
+        {"url": str(url.origin()), "metrics_path": path or "auto", "runtime": options.runtime}
+    )
+    return config.with_targets([found]).targets[0]
+
+
+def _page(options: argparse.Namespace, registry: Registry) -> tuple[TargetPipeline, Snapshot]:
+    body = read_file(options.subject)
+    if cut(body):
+        print("doctor: no newline at the end: the page may be cut", file=sys.stderr)
+    pipeline = TargetPipeline(Settings(name="page", runtime=options.runtime), registry)
+    return pipeline, pipeline.feed({"metrics": answer_of(body)}, time=time.time(), mono=0.0)
+
+
+async def _live(target: Target, registry: Registry) -> tuple[TargetPipeline, Snapshot]:
+    """A few looks: the second one knows the runtime's endpoints, the third one its answers."""
+    pipeline = TargetPipeline(settings_of(target), registry)
+    clock = asyncio.get_running_loop().time
+    async with fetcher_of(target) as fetcher:
+        asked = Asked(address_of(target), fetcher, limit=target.max_page_size)
+        for look in range(LOOKS):
+            if look:
+                await asyncio.sleep(BETWEEN_LOOKS)
+            began = clock()
+            ports = pipeline.adapter.api_ports if pipeline.adapter is not None else {}
+            facts = await asked.facts(pipeline.endpoints, ports, began, began + target.timeout)
+            for name, answer in facts.items():
+                pipeline.learn(name, answer)
+            pages = await asked.pages(pipeline.endpoints, ports, clock() + target.timeout)
+            snapshot = pipeline.feed(pages, time=time.time(), mono=clock())
+            if not snapshot.up:
+                break
+    return pipeline, snapshot
+
+
+def report(subject: str, diagnosis: Diagnosis) -> str:
+    """The diagnosis for a terminal of 80 columns."""
+    ok = [record for record in diagnosis.signals if record.status is Status.OK]
+    lines = [
+        f"{'target':10}{subject}: {'up' if diagnosis.up else 'down'}",
+        *_wrapped(
+            "runtime",
+            f"{diagnosis.runtime or 'unknown'} {diagnosis.version}".strip() + f" ({diagnosis.detection})",
+        ),
+    ]
+    if diagnosis.signals:
+        lines += [
+            f"{'signals':10}{len(ok)} of {len(diagnosis.signals)} are there",
+            *_signals(diagnosis.signals),
+        ]
+    if diagnosis.unmapped:
+        lines += ["", *_wrapped("unmapped", ", ".join(diagnosis.unmapped))]
+    lines.append("")
+    for finding in diagnosis.findings:
+        lines += _wrapped(
+            finding.level.value.upper() if finding.level == "problem" else finding.level.value, finding.what
+        )
+        if finding.mend:
+            lines += _wrapped("", f"-> {finding.mend}")
+    if not diagnosis.findings:
+        lines.append("nothing to mend")
+    return "\n".join(lines)
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=f"{head:10}", subsequent_indent=" " * 10, break_on_hyphens=False
+    ) or [head]
+
+
+def _signals(records: Sequence[Provenance]) -> Iterator[str]:
+    """Signals by how they are known, then those that are not there by why."""
+    for method in Method:
+        group = [one for one in records if one.status is Status.OK and one.method is method]
+        yield from _group(method.value, group, lambda one: _source(one))
+    for status in Status:
+        if status is not Status.OK:
+            group = [one for one in records if one.status is status]
+            yield from _group(status.value.replace("_", " "), group, lambda one: one.note)
+
+
+def _source(record: Provenance) -> str:
+    plain = record.method is Method.NATIVE or not record.note
+    return record.source if plain else f"{record.source} ({record.note})"
+
+
+def _group(title: str, records: Sequence[Provenance], about: Callable[[Provenance], str]) -> Iterator[str]:
+    if records:
+        yield f"  {title}"
+    for record in records:
+        yield from textwrap.wrap(
+            about(record) or "-",
+            WIDTH,
+            initial_indent=f"    {record.signal:32} ",
+            subsequent_indent=" " * 37,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
