@@ -91,15 +91,13 @@ def test_a_warm_reader_reads_as_a_cold_one(data: st.DataObject) -> None:
 def test_a_malformed_line_costs_no_other_family(
     before: list[str], after: list[str], data: st.DataObject
 ) -> None:
-    bad = data.draw(
-        st.sampled_from(["zz{", "zz 1,5", 'zz{a="b} 1', "zz 1 2 3", "zz 0x1", 'zz{a="1",a="2"} 1'])
-    )
+    bad = data.draw(st.sampled_from(["{", " 1,5", '{a="b} 1', " 1 2 3", " 0x1", '{a="1",a="2"} 1']))
     alone = outcome(PageReader(), text([*before, *after]))
-    with_it = outcome(PageReader(), text([*before, bad, *after]))
+    with_it = outcome(PageReader(), text([*before, "unheard" + bad, *after]))
     if alone.failure == "" and (before or after):
         assert with_it.samples.keys() == alone.samples.keys()
         assert numbers(with_it.samples) == numbers(alone.samples)
-        assert list(with_it.lost) == [*alone.lost, "zz"]
+        assert set(with_it.lost) == {*alone.lost, "unheard"}
 
 
 def test_a_fuzz_over_real_pages() -> None:
