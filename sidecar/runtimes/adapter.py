@@ -164,6 +164,10 @@ class Adapter:
     def learn(self, name: str, answer: Answer) -> None:
         """Understand the answer of an endpoint that isn't a page."""
 
+    def findings(self) -> tuple[str, ...]:
+        """What an operator should know of this runtime beside the signals: a sentence each, with the mend."""
+        return ()
+
     def observe(self, reading: Reading) -> None:
         """Facts that the page itself holds. Called on each tick: look series up once per shape."""
         if reading.shape is not self._seen:

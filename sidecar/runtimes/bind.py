@@ -185,6 +185,10 @@ class _Signal:
         for member in members:
             if inf not in member.buckets and member.count:
                 member.buckets[inf] = member.count
+        if rule.count is not None:
+            members = [member for member in members if member.sum and member.count]
+        if not members:
+            return False
         common = set.intersection(*(set(member.buckets) for member in members))
         if inf not in common:
             return False

@@ -119,7 +119,7 @@ class Build:
         `minus` are slots that are taken off the count.
         """
         bounds = sorted(buckets)
-        start = self._add(signal, labels, [bound * factor for bound in bounds])
+        start = self._add(signal, labels, [round(bound * factor, 12) for bound in bounds])
         if start is None:
             return
         for place, bound in enumerate(bounds, start):

@@ -74,4 +74,5 @@ RUNTIME: tuple[Signal, ...] = (
     counter(
         "model_inferences_total", "Inferences executed, batched ones each (non-generative serving).", agg=SUM
     ),
+    gauge("model_load_seconds", "Duration of the last load of a model.", unit=S, agg=MAX),
 )

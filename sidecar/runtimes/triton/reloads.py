@@ -1,0 +1,105 @@
+"""A model that is loaded anew counts from 0; here its counts go on from where they were.
+
+A server restart resets every model at once and is left as it is: the line sees the counts fall. A model that
+is unloaded takes its success counters and durations along, its failures stay (from 24.07 on), and the other
+models go on: that is no restart of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import add, itemgetter, lt
+from typing import Any
+
+from sidecar.exposition import Reading, Sample, Shape
+
+#: Series that are remembered after they vanished.
+MAX_REMEMBERED = 50_000
+
+_COUNTING = frozenset({"counter", "histogram", "summary"})
+_FAILURES = "nv_inference_request_failure"
+
+Identity = tuple[str, tuple[tuple[str, str], ...]]
+Group = tuple[str, str, str]
+
+
+class Reloads:
+    """Carries counts over the reload of a model, raw slot by raw slot."""
+
+    def __init__(self) -> None:
+        self._shape: Shape | None = None
+        self._slots: tuple[int, ...] = ()
+        self._pick: Callable[[Sequence[float]], Any] = lambda values: ()
+        self._identities: list[Identity] = []
+        self._groups: list[Group] = []
+        self._last: tuple[float, ...] = ()
+        self._offsets: list[float] = []
+        self._carried = False
+        self._remembered: dict[Identity, tuple[float, float]] = {}
+
+    def forget(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def carry(self, reading: Reading) -> Reading:
+        """The reading with the counts of reloaded models continued."""
+        if reading.shape is not self._shape:
+            self._compile(reading.shape)
+        if not self._slots:
+            return reading
+        counts = self._take(reading.values)
+        if any(map(lt, counts, self._last)):
+            self._fell(counts)
+        self._last = counts
+        if not self._carried:
+            return reading
+        values = list(reading.values)
+        for slot, value in zip(self._slots, map(add, counts, self._offsets), strict=True):
+            values[slot] = value
+        return Reading(reading.shape, values)
+
+    def _take(self, values: Sequence[float]) -> tuple[float, ...]:
+        picked = self._pick(values)
+        return picked if isinstance(picked, tuple) else (picked,)
+
+    def _compile(self, shape: Shape) -> None:
+        for identity, last, offset in zip(self._identities, self._last, self._offsets, strict=False):
+            self._remembered[identity] = (last, offset)
+        if len(self._remembered) > MAX_REMEMBERED:
+            self._remembered.clear()
+        found = [
+            (slot, sample)
+            for slot, sample in enumerate(shape.samples)
+            if sample.type in _COUNTING and sample.label("model")
+        ]
+        self._shape = shape
+        self._slots = tuple(slot for slot, _ in found)
+        self._pick = itemgetter(*self._slots) if self._slots else lambda values: ()
+        self._identities = [(sample.name, sample.labels) for _, sample in found]
+        self._groups = [_group(sample) for _, sample in found]
+        nothing = (float("-inf"), 0.0)
+        known = [self._remembered.get(identity, nothing) for identity in self._identities]
+        self._last = tuple(last for last, _ in known)
+        self._offsets = [offset for _, offset in known]
+        self._carried = any(self._offsets)
+
+    def _fell(self, counts: Sequence[float]) -> None:
+        before = self._last
+        fallen = {group for group, now, was in zip(self._groups, counts, before, strict=True) if now < was}
+        models = {group[:2] for group in fallen}
+        counting = {group[:2] for group, was in zip(self._groups, before, strict=True) if was > 0}
+        if counting <= models:
+            self._offsets = [0.0] * len(counts)
+            self._remembered.clear()
+        else:
+            for place, group in enumerate(self._groups):
+                if group in fallen and before[place] > 0:
+                    self._offsets[place] += before[place]
+        self._carried = any(self._offsets)
+
+
+def _group(sample: Sample) -> Group:
+    """What is reset together: all that the server itself keeps of a model, its failures and custom metrics
+    apart."""
+    own = sample.name.startswith("nv_inference_") or sample.name.startswith("nv_cache_")
+    part = "" if own and sample.name != _FAILURES else sample.family
+    return sample.label("model"), sample.label("version"), part
