@@ -8,7 +8,7 @@ from enum import StrEnum
 from random import Random
 
 from sidecar.simulator.engine import Engine
-from sidecar.simulator.model import NS, EngineConfig
+from sidecar.simulator.model import EngineConfig, to_ns
 from sidecar.simulator.request import Outcome, Request
 from sidecar.simulator.telemetry import FrontEnd, Telemetry
 
@@ -75,6 +75,11 @@ class Replica:
     def in_flight(self) -> int:
         return sum(engine.in_flight for engine in self.engines)
 
+    @property
+    def requests(self) -> list[Request]:
+        """Those in flight, in order of arrival."""
+        return list(self._rank_of)
+
     def next_event(self) -> float | None:
         """The next moment at which a token may come out, None when nothing will happen by itself."""
         return min((at for engine in self.engines if (at := engine.next_event()) is not None), default=None)
@@ -93,22 +98,27 @@ class Replica:
         return ended
 
     def submit(self, request: Request) -> bool:
-        """Hand a request to the rank with the fewest in flight. False when it was refused: not ready, or a
-        queue limit (its outcome says REJECTED). ValueError when it is longer than the model can take."""
-        request.arrived_ns = request.ended_ns = round(self.now * NS)
+        """Hand a request to the rank with the fewest in flight. False when it was refused, and its outcome
+        says why: REJECTED (not ready, or a queue limit) or INVALID (longer than the model can take)."""
+        request.arrived_ns = request.ended_ns = to_ns(self.now)
         if self.state is not State.READY:
             request.outcome = Outcome.REJECTED
             return False
         if self.error_rate and self._random.random() < self.error_rate:
             request.fails_after = 1 + self._random.randrange(request.target)
         engine = min(self.engines, key=lambda one: one.in_flight)
-        if not engine.submit(request):
-            self.front.rejected_by_requests += 1
+        try:
+            accepted = engine.submit(request)
+        except ValueError:
+            request.outcome = Outcome.INVALID
+            accepted = False
+        if accepted:
+            request.ended_ns = -1
+            self._rank_of[request] = engine
+        else:
+            self.front.rejected_by_requests += request.outcome is Outcome.REJECTED
             self._record(request)
-            return False
-        request.ended_ns = -1
-        self._rank_of[request] = engine
-        return True
+        return accepted
 
     def generated(self, request: Request) -> int:
         """Tokens that have come out for a request so far."""
@@ -124,9 +134,11 @@ class Replica:
         """The front end's own account of an exchange. As measured on vLLM: whatever happens to an answer that
         streams, its status was 200; a client that leaves is a 200 too."""
         self._rank_of.pop(request, None)
-        status = 200
-        if not request.streaming:
-            status = {Outcome.REJECTED: 503, Outcome.ERROR: 500}.get(request.outcome or Outcome.STOP, 200)
+        status = 400 if request.outcome is Outcome.INVALID else 200
+        if not request.streaming and request.outcome is Outcome.REJECTED:
+            status = 503
+        elif not request.streaming and request.outcome is Outcome.ERROR:
+            status = 500
         self.front.record(
             request.endpoint,
             "POST",

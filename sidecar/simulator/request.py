@@ -18,6 +18,7 @@ class Outcome(StrEnum):
     ERROR = "error"  # failed in the engine
     CANCELLED = "cancelled"  # the client went away
     REJECTED = "rejected"  # refused at the door by a queue limit
+    INVALID = "invalid"  # longer than the model can take: a 400
     LOST = "lost"  # in flight when the server died
 
 
