@@ -81,70 +81,64 @@ class Vllm(Adapter):
     def _cancelled(self, build: Build, model: str) -> None:
         """A client that goes away leaves a TTFT observation and no finish (vllm#31503).
 
-        cancelled ≥ TTFT count − finished − running, since what runs may have had its first token or not: a
-        lower bound that is exact when the engine is idle. V0 counted TTFT twice with chunked prefill, so only
-        pages with an `engine` label (V1, 0.8.5 and newer) are judged.
+        cancelled ≥ first tokens − finished − running − preempted and waiting, since what is in flight may
+        have had its first token: a lower bound that is exact when the engine is idle. How many of those that
+        wait were preempted isn't told: no more than wait, and no more than were ever preempted. V0 counted
+        TTFT twice with chunked prefill, so only pages with an `engine` label (0.8.5 and newer) are judged.
         """
         first = build.slots("vllm:time_to_first_token_seconds_count", model_name=model)
         finished = build.slots(_SUCCESS, model_name=model)
         running = build.slots("vllm:num_requests_running", model_name=model)
+        waiting = build.slots("vllm:num_requests_waiting", model_name=model)
+        preempted = build.slots("vllm:num_preemptions_total", model_name=model)
+        aborted = build.slots(_SUCCESS, model_name=model, finished_reason="abort")
+        in_flight_is_told = running or "vllm:num_requests_running" in build.shape.families
         is_v1 = any(build.shape.samples[slot].label("engine") for slot in first)
-        if not (first and finished and running and is_v1):
+        if not (first and finished and in_flight_is_told and is_v1):
             return
 
-        def bound(out: list[float], raw: Sequence[float]) -> float:
-            return (
-                sum(raw[slot] for slot in first)
-                - sum(raw[slot] for slot in finished)
-                - sum(raw[slot] for slot in running)
-            )
+        def cancelled(out: list[float], raw: Sequence[float]) -> float:
+            over = _sum(raw, waiting)
+            if preempted:
+                over = min(over, _sum(raw, preempted))
+            gone = _sum(raw, first) - _sum(raw, finished) - _sum(raw, running) - over
+            return self._risen((model, "cancelled"), gone) + _sum(raw, aborted)
 
-        aborted = build.slots(_SUCCESS, model_name=model, finished_reason="abort")
-        self._estimate(
-            build,
-            model,
-            "cancelled",
-            bound,
-            aborted,
-            "vllm:time_to_first_token_seconds_count - finished - running",
-        )
+        source = "vllm:time_to_first_token_seconds_count - finished - running"
+        self._estimate(build, model, "cancelled", cancelled, source)
 
     def _errors(self, build: Build, model: str) -> None:
-        """Failed requests: finished_reason=error, and answers 5xx less the rejections among them.
+        """Failed requests: finished_reason=error, or answers 5xx less the rejections among them.
 
-        A stream that fails after its headers is an HTTP 200, so this too is a lower bound.
+        One failure may be in both, so the larger counts. A stream that fails after its headers is an HTTP
+        200: this too is a lower bound.
         """
         failed = build.slots(_SUCCESS, model_name=model, finished_reason="error")
+        rejected = build.slots("vllm:admission_rejections_total", model_name=model)
+        has_http = "http_requests_total" in build.shape.families and bool(build.only_model)
         answers = [
             slot
             for slot in build.slots("http_requests_total", status="5xx")
-            if build.shape.samples[slot].label("handler").startswith("/v1/")
+            if has_http and build.shape.samples[slot].label("handler").startswith("/v1/")
         ]
-        has_http = "http_requests_total" in build.shape.families and build.only_model
         if not failed and not has_http:
             return
-        if not has_http:
-            answers = []
-        rejected = build.slots("vllm:admission_rejections_total", model_name=model)
 
-        def bound(out: list[float], raw: Sequence[float]) -> float:
-            beyond = sum(raw[slot] for slot in answers) - sum(raw[slot] for slot in rejected)
-            return max(beyond, 0.0)
+        def errors(out: list[float], raw: Sequence[float]) -> float:
+            told = self._risen((model, "error"), _sum(raw, answers) - _sum(raw, rejected))
+            return max(told, _sum(raw, failed))
 
-        source = "vllm:request_success_total{error} + http_requests_total{5xx} - rejections"
-        self._estimate(build, model, "error", bound, failed, source)
+        source = "vllm:request_success_total{error} or http_requests_total{5xx} - rejections"
+        self._estimate(build, model, "error", errors, source)
 
-    def _estimate(
-        self, build: Build, model: str, outcome: str, bound: Computed, sure: Sequence[int], source: str
-    ) -> None:
-        key = (model, outcome)
+    def _risen(self, key: tuple[str, str], bound: float) -> float:
+        """The highest value that a lower bound has had, 0 at least; NaN loses against a number."""
+        self._highest[key] = value = max(self._highest.get(key, 0.0), bound)
+        return value
 
-        def highest(out: list[float], raw: Sequence[float]) -> float:
-            value = max(self._highest.get(key, 0.0), bound(out, raw))  # NaN loses against a number
-            self._highest[key] = value
-            return value + sum(raw[slot] for slot in sure)
-
-        build.computed("requests_total", build.labels(model, {"outcome": outcome}), highest)
+    @staticmethod
+    def _estimate(build: Build, model: str, outcome: str, compute: Computed, source: str) -> None:
+        build.computed("requests_total", build.labels(model, {"outcome": outcome}), compute)
         build.note(
             Provenance(
                 f"requests_total:{outcome}",
@@ -189,6 +183,10 @@ class Vllm(Adapter):
                 found.add(name)
                 text = text.replace(name, "")
         return found | {part.strip() for part in text.split(",") if part.strip()}
+
+
+def _sum(raw: Sequence[float], slots: Sequence[int]) -> float:
+    return sum([raw[slot] for slot in slots])
 
 
 def _newest(members: dict[int, float]) -> Computed:
