@@ -55,22 +55,28 @@ class TargetRunner:
     async def _tick(self, deadline: float) -> bool:
         clock = asyncio.get_running_loop().time
         began = clock()
-        adapter = self.pipeline.adapter
-        api_ports = adapter.api_ports if adapter is not None else {}
-        if self._facts is None or self._facts.done():
-            # Beside the page, never in front of it: a health endpoint that hangs delays no number.
-            self._facts = asyncio.create_task(self._learn(api_ports, began, deadline))
-        pages = await self._target.pages(self.pipeline.endpoints, api_ports, deadline)
+        self._ask_facts(began, deadline)
+        pages = await self._target.pages(self.pipeline.endpoints, self._api_ports, deadline)
         before = self.pipeline.adapter
         snapshot = self.pipeline.feed(pages, time=time.time(), mono=clock(), elapsed=lambda: clock() - began)
         if not snapshot.up or self.pipeline.adapter is not before:
             self._target.forget()
+            self._ask_facts(began, deadline)
         self._publish(snapshot)
         self._tell(snapshot)
         return snapshot.up
 
-    async def _learn(self, api_ports: dict[int, int], now: float, deadline: float) -> None:
-        answers = await self._target.facts(self.pipeline.endpoints, api_ports, now, deadline)
+    @property
+    def _api_ports(self) -> dict[int, int]:
+        return self.pipeline.adapter.api_ports if self.pipeline.adapter is not None else {}
+
+    def _ask_facts(self, now: float, deadline: float) -> None:
+        """Beside the page, never in front of it: a health endpoint that hangs delays no number."""
+        if self._facts is None or self._facts.done():
+            self._facts = asyncio.create_task(self._learn(now, deadline))
+
+    async def _learn(self, now: float, deadline: float) -> None:
+        answers = await self._target.facts(self.pipeline.endpoints, self._api_ports, now, deadline)
         for name, answer in answers.items():
             self.pipeline.learn(name, answer)
 

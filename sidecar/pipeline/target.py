@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import nan
 from typing import Protocol
 
-from sidecar.exposition import PageError, Reading, Shape, peek_families
+from sidecar.exposition import PageError, PageReader, Reading, Shape, peek_families
 from sidecar.pipeline.life import Health, Life
 from sidecar.pipeline.progress import Progress
 from sidecar.pipeline.resets import ResetDetector
@@ -61,6 +61,7 @@ class TargetPipeline:
         self.binding: Binding | None = None
         self._registry = registry
         self._stages = tuple(stages)
+        self._unknown = PageReader(lambda name: False)  # only tells whether it is a metrics page
         self._learnt: dict[str, Answer] = {}
         self._bound_for: tuple[object, ...] = ()
         self._resets = ResetDetector()
@@ -128,6 +129,8 @@ class TargetPipeline:
 
     def _understand(self, pages: dict[str, Answer], time: float, mono: float) -> None:
         if self.adapter is None and not self._detect(pages):
+            for answer in pages.values():
+                self._unknown.read(answer.body, whole=answer.whole)
             self._health.up, self._health.last_success = 1.0, time
             return
         assert self.adapter is not None
