@@ -60,8 +60,14 @@ def series(course: Course, replica: str = "a", model: str = "m", slo: str = "ttf
 def promtool(
     folder: Path, tests: list[dict[str, Any]], *, objective: Objective = PAGES, evaluation: str = "1m"
 ) -> None:
-    (folder / "rules.yaml").write_text(plain(list(slo_groups([objective], Options()))))
-    suite = {"rule_files": ["rules.yaml"], "evaluation_interval": evaluation, "tests": tests}
+    groups = list(slo_groups([objective], Options()))
+    (folder / "rules.yaml").write_text(plain(groups))
+    suite = {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": evaluation,
+        "group_eval_order": [group.name for group in groups],
+        "tests": tests,
+    }
     (folder / "tests.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
     done = subprocess.run(
         [program("promtool"), "test", "rules", "tests.yaml"],
