@@ -151,8 +151,10 @@ class Triton(Adapter):
         family = sample.family.removesuffix("_total")
         if config is not None and config.ensemble:
             return self._of_ensemble(sample, family, streams=config.decoupled)
-        if family in _REQUESTS and self._is_step(model):
-            return NOTHING
+        if self._is_step(model):
+            if family in _REQUESTS and family != _SUCCESS:
+                return NOTHING
+            sample = with_labels(sample, counted="ensemble")
         if not family.startswith("nv_inference_"):
             return sample
         if model in self._engines or (config is not None and config.decoupled):
@@ -160,7 +162,8 @@ class Triton(Adapter):
                 return with_labels(sample, answers="many")
             return sample if family in (_SUCCESS, _FAILURE) else NOTHING
         if config is not None and family == _FIRST_RESPONSE:
-            return NOTHING if self._is_step(model) else with_labels(sample, answers="one")
+            step = sample.label("counted") == "ensemble"
+            return NOTHING if step else with_labels(sample, answers="one")
         return sample
 
     @staticmethod

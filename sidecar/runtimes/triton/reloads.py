@@ -32,6 +32,7 @@ class Reloads:
         self._pick: Callable[[Sequence[float]], Any] = lambda values: ()
         self._identities: list[Identity] = []
         self._groups: list[Group] = []
+        self._stayed: list[bool] = []  # on the last page too: the others were unloaded in between
         self._last: tuple[float, ...] = ()
         self._offsets: list[float] = []
         self._carried = False
@@ -50,6 +51,8 @@ class Reloads:
         if any(map(lt, counts, self._last)):
             self._fell(counts)
         self._last = counts
+        if not all(self._stayed):
+            self._stayed = [True] * len(counts)
         if not self._carried:
             return reading
         values = list(reading.values)
@@ -62,6 +65,7 @@ class Reloads:
         return picked if isinstance(picked, tuple) else (picked,)
 
     def _compile(self, shape: Shape) -> None:
+        before = frozenset(self._identities)
         for identity, last, offset in zip(self._identities, self._last, self._offsets, strict=False):
             self._remembered[identity] = (last, offset)
         if len(self._remembered) > MAX_REMEMBERED:
@@ -76,6 +80,7 @@ class Reloads:
         self._pick = itemgetter(*self._slots) if self._slots else lambda values: ()
         self._identities = [(sample.name, sample.labels) for _, sample in found]
         self._groups = [_group(sample) for _, sample in found]
+        self._stayed = [identity in before for identity in self._identities]
         nothing = (float("-inf"), 0.0)
         known = [self._remembered.get(identity, nothing) for identity in self._identities]
         self._last = tuple(last for last, _ in known)
@@ -83,17 +88,17 @@ class Reloads:
         self._carried = any(self._offsets)
 
     def _fell(self, counts: Sequence[float]) -> None:
-        before = self._last
-        fallen = {group for group, now, was in zip(self._groups, counts, before, strict=True) if now < was}
-        models = {group[:2] for group in fallen}
-        counting = {group[:2] for group, was in zip(self._groups, before, strict=True) if was > 0}
-        if counting <= models:
+        rows = list(zip(self._groups, counts, self._last, self._stayed, strict=True))
+        fallen = {group for group, now, was, _ in rows if now < was}
+        stayed = {group for group, now, was, here in rows if here and now < was}
+        counting = {group[:2] for group, _, was, here in rows if here and was > 0}
+        if stayed and counting <= {group[:2] for group in stayed}:
             self._offsets = [0.0] * len(counts)
             self._remembered.clear()
         else:
-            for place, group in enumerate(self._groups):
-                if group in fallen and before[place] > 0:
-                    self._offsets[place] += before[place]
+            for place, (group, _, was, _) in enumerate(rows):
+                if group in fallen and was > 0:
+                    self._offsets[place] += was
         self._carried = any(self._offsets)
 
 
