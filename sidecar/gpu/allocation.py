@@ -123,7 +123,8 @@ def allocate(
     if claimed:
         return Allocation(tuple(dict.fromkeys(claimed)), only)
     if not rule.sole_target:
-        return Allocation((), only, "several targets: name their devices, or run in node mode")
+        why = "several targets: say which has which devices, or give the kubelet's socket"
+        return Allocation((), only, why if rule.targets else "no target is configured")
     mine = Owner(rule.sole_target, rule.pod, rule.namespace)
     if rule.devices == "all" or (rule.devices == "auto" and (device_ids(rule.visible) or len(leaves) == 1)):
         return Allocation(tuple((leaf, mine) for leaf in leaves))

@@ -143,7 +143,7 @@ READINGS = {
     "29": "gpu_retired_pages",
     "30": "gpu_retired_pages",
     "31": "gpu_retired_pages",
-    "74": "gpu_clock_limited_seconds_total",
+    **dict.fromkeys(CLOCK_REASON_FIELDS, "gpu_clock_limited_seconds_total"),
     "82": "gpu_temperature_celsius",
     "94": "gpu_pcie_replays_total",
     "138": "gpu_nvlink_transmit_bytes_total",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 XID = 0x8
 TIMEOUT = 10
-WAIT_MS = 500
+WAIT_MS = 200
 
 
 class XidWatch(threading.Thread):

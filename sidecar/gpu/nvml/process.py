@@ -31,7 +31,7 @@ class Child:
 
     @classmethod
     async def start(cls, options: dict[str, Any], environ: Mapping[str, str] | None = None) -> Child:
-        """Raises OSError. `environ` is the child's, else this process's (LD_LIBRARY_PATH finds the driver)."""
+        """Raises OSError. `environ` is the child's, else this process's; LD_LIBRARY_PATH finds the driver."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", "-c", _START, json.dumps(options)),
             stdin=PIPE,

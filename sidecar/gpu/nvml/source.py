@@ -129,8 +129,7 @@ class NvmlSource:
     async def _reading(self, answer: dict[str, Any], found: Converted, began: float) -> GpuReading:
         devices = row("gpu_devices", float(answer["devices"]))
         allocation = await self._owners.allocation(found.leaves)
-        rows = [*found.rows, *self._xid_rows(answer, found.up), devices]
-        rows = self._owners.shown(rows, allocation)
+        rows = self._owners.shown([*found.rows, devices], allocation) + self._xid_rows(answer)
         up = dict.fromkeys(self._owners.expected, False)
         up |= {uuid: is_up for uuid, is_up in found.up.items() if self._owners.concerns(uuid)}
         notes: list[GpuNote] = [*found.notes]
@@ -148,8 +147,9 @@ class NvmlSource:
             reason, detail = explain(codes[0]) if found.shut else ("lifecycle", "every GPU is lost")
         return self._collection.bad(reason, detail, mono=now, took=now - began, rows=rows, up=up, notes=notes)
 
-    def _xid_rows(self, answer: dict[str, Any], up: dict[str, bool]) -> list[Row]:
-        """Events since the sidecar started. A GPU that can't be watched has no counter, not one of 0."""
+    def _xid_rows(self, answer: dict[str, Any]) -> list[Row]:
+        """Events since the sidecar started, of a lost GPU too: they say why. A GPU that can't be watched has no
+        counter, not one of 0."""
         for uuid, code, when in answer.get("xids", ()):
             self._xids[uuid, str(code) if code in XIDS else "other"] += 1
             self._last_xid[uuid] = code, when
@@ -159,10 +159,10 @@ class NvmlSource:
         rows = [
             row("gpu_xid_errors_total", float(number), gpu_uuid=uuid, xid=label)
             for (uuid, label), number in self._xids.items()
-            if uuid in up
+            if self._owners.concerns(uuid)
         ]
         for uuid, (code, when) in self._last_xid.items():
-            if uuid in up:
+            if self._owners.concerns(uuid):
                 rows.append(row("gpu_xid_last", float(code), gpu_uuid=uuid))
                 rows.append(row("gpu_xid_last_timestamp_seconds", when, gpu_uuid=uuid))
         return rows

@@ -1,0 +1,173 @@
+"""`gpu`: one pass over the GPUs, and what was not available and why."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterable
+
+from sidecar.config import Config, ConfigError, ConfigFile
+from sidecar.gpu.reading import GpuNote, GpuReading
+from sidecar.gpu.source import open_source
+from sidecar.outputs.prometheus.page import render_blocks
+from sidecar.snapshot import Block, is_absent
+from sidecar.targets.fetch import Fetcher
+
+NAME = "gpu"
+HELP = "one pass over the GPUs"
+
+#: GPM measures between two passes: the second one has what the first could not.
+BETWEEN_PASSES = 0.25
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="config file; its section gpu is used")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key, e.g. gpu.source=dcgm"
+    )
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.add_argument(
+        "--format", choices=["table", "text", "json"], default="table", help="text is the exposition page"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        config = ConfigFile(options.config, options.set).config
+        reading = asyncio.run(_read(config))
+    except (ConfigError, ValueError) as error:
+        print(f"gpu: {error}", file=sys.stderr)
+        return 2
+    form = "json" if options.json else options.format
+    if form == "text":
+        sys.stdout.write(render_blocks([reading.block]).decode())
+    else:
+        print(json.dumps(_json(reading), indent=2) if form == "json" else table(reading))
+    if form == "text":
+        for line in _why(reading.notes):
+            print(f"gpu: {line}", file=sys.stderr)
+    return 0 if reading.ok else 1
+
+
+async def _read(config: Config) -> GpuReading:
+    gpu = config.gpu
+    loop = asyncio.get_running_loop()
+    async with Fetcher("gpu") as fetcher:
+
+        async def fetch(url: str, seconds: float) -> bytes:
+            return (await fetcher.get(url, deadline=loop.time() + seconds)).body
+
+        source = open_source(
+            gpu.source,
+            interval=gpu.interval,
+            url=gpu.url,
+            devices=gpu.devices,
+            optional=gpu.optional,
+            targets=[target.name for target in config.targets] or ["local"],
+            pod_resources_socket=gpu.pod_resources_socket,
+            fetch=fetch,
+        )
+        try:
+            reading = await source.read(gpu.timeout)
+            if reading.ok and reading.source == "nvml":
+                await asyncio.sleep(BETWEEN_PASSES)
+                reading = await source.read(gpu.timeout)
+        finally:
+            await source.close()
+    return reading
+
+
+def _json(reading: GpuReading) -> dict[str, object]:
+    return {
+        "ok": reading.ok,
+        "source": reading.source,
+        "time": reading.time,
+        "series": [
+            {
+                "signal": series.signal.name,
+                "labels": dict(series.labels),
+                "value": reading.block.values[series.start],
+            }
+            for series in reading.block.layout.series
+            if not is_absent(reading.block.values[series.start])
+        ],
+        "not_available": [
+            {"gpu": note.gpu, "what": note.what, "reason": note.reason, "detail": note.detail}
+            for note in reading.notes
+        ],
+    }
+
+
+_COLUMNS = ("GPU", "name", "up", "busy", "SM", "memory", "power", "temp", "energy", "used by")
+
+
+def table(reading: GpuReading) -> str:
+    """A line for each GPU or instance, then what was not available and why."""
+    rows = [_COLUMNS, *_rows(reading.block)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    state = "ok" if reading.ok else "failed"
+    if len(rows) == 1:
+        lines = ["no GPU"]
+    return "\n".join([f"source {reading.source}: {state}", *lines, *_why(reading.notes)])
+
+
+def _rows(block: Block) -> Iterable[tuple[str, ...]]:
+    places: dict[tuple[str, str], None] = {}
+    names: dict[str, str] = {}
+    for series in block.layout.series:
+        uuid, instance = series.label("gpu_uuid"), series.label("gpu_instance")
+        if series.signal.name == "gpu_info":
+            names[uuid] = series.label("name")
+        if uuid:
+            places.setdefault((uuid, instance))
+    for uuid, instance in sorted(places):
+        board = not instance
+
+        def get(signal: str, *, leaf: bool = False, uuid: str = uuid, instance: str = instance) -> float:
+            if leaf:
+                return block.get(signal, gpu_uuid=uuid, gpu_instance=instance)
+            return block.get(signal, gpu_uuid=uuid) if not instance else float("nan")
+
+        limit = get("gpu_power_limit_watts")
+        users = [
+            series.label("target") or series.label("pod")
+            for series in block.layout.find("gpu_allocation_info", gpu_uuid=uuid, gpu_instance=instance)
+        ]
+        yield (
+            uuid if board else f"  {instance}",
+            names.get(uuid, "") if board else "",
+            {0.0: "no", 1.0: "yes"}.get(get("gpu_up"), ""),
+            _text(get("gpu_utilization_ratio"), "{:.0%}"),
+            _text(get("gpu_sm_active_ratio", leaf=True), "{:.0%}"),
+            _share(get("gpu_memory_used_bytes", leaf=True), get("gpu_memory_total_bytes", leaf=True)),
+            _text(get("gpu_power_watts"), "{:.0f}") + _text(limit, "/{:.0f} W"),
+            _text(get("gpu_temperature_celsius"), "{:.0f} °C"),
+            _text(get("gpu_energy_joules_total") / 3.6e6, "{:.2f} kWh"),
+            ", ".join(users),
+        )
+
+
+def _text(value: float, form: str) -> str:
+    return "" if is_absent(value) else form.format(value)
+
+
+def _share(used: float, total: float) -> str:
+    return _text(used / 2**30, "{:.1f}") + _text(total / 2**30, "/{:.1f} GiB")
+
+
+def _why(notes: Iterable[GpuNote]) -> list[str]:
+    """What is not there, the same reason on one line."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        what = grouped.setdefault((note.gpu, note.detail or note.reason), [])
+        if note.what not in what:
+            what.append(note.what)
+    return [
+        f"not available{f' of {gpu}' if gpu else ''}: {', '.join(what)} ({detail})"
+        for (gpu, detail), what in grouped.items()
+    ]
