@@ -1,0 +1,42 @@
+"""Which runtime gives which signal, as Markdown, from the mappings themselves."""
+
+from __future__ import annotations
+
+from sidecar.runtimes.mapping import Mapping
+from sidecar.runtimes.registry import ADAPTERS, Registry
+from sidecar.schema import RUNTIME, Method, Status
+
+_INTRO = """\
+# Signals by runtime
+
+Generated from the mappings. **native**: the runtime's own metric; *derived*, *estimated*: computed, and marked
+so in `inference_signal_info`; flag: the runtime must be told to expose it; –: it can't be known. An empty cell:
+not exposed. `inference-sidecar doctor` says it for your own runtime, with the flag or version that helps.
+
+"""
+
+
+def coverage_markdown() -> str:
+    """docs/runtimes/README.md."""
+    mappings = {name: Registry().mapping(name) for name in ADAPTERS}
+    lines = [
+        "| signal | " + " | ".join(mappings) + " |",
+        "|---" * (len(mappings) + 1) + "|",
+    ]
+    for signal in RUNTIME:
+        cells = (_cell(mapping, signal.name) for mapping in mappings.values())
+        lines.append(f"| `{signal.family}` | " + " | ".join(cells) + " |")
+    return _INTRO + "\n".join(lines) + "\n"
+
+
+def _cell(mapping: Mapping, signal: str) -> str:
+    rules = mapping.signals.get(signal)
+    if rules:
+        method = rules[0].method
+        return "**native**" if method is Method.NATIVE else f"*{method.value}*"
+    why = mapping.absent.get(signal)
+    if why is not None and why.status is Status.NEEDS_FLAG:
+        return "flag"
+    if why is not None and why.status is Status.NOT_OBSERVABLE:
+        return "–"
+    return ""
