@@ -111,10 +111,12 @@ class _Signal:
             for slot, sample in found.get(spelt, ()):
                 if self._matches(rule, sample):
                     groups.setdefault(self._labels(rule, sample), []).append((slot, sample))
+        if rule.value_label is not None:
+            groups = {labels: members for labels, members in groups.items() if _told(rule, members)}
         self._take(rule, groups)
         for labels, members in groups.items():
             if rule.value_label is not None:
-                self._from_labels(rule, labels, members)
+                self.build.constant(self.name, labels, sum(_told(rule, members)) * rule.factor)
             else:
                 self.build.scalar(
                     self.name,
@@ -125,12 +127,6 @@ class _Signal:
                     valid=rule.valid,
                 )
         return bool(groups)
-
-    def _from_labels(self, rule: Rule, labels: Labels, members: list[Found]) -> None:
-        values = [_label_number(sample, rule.value_label, rule.times_label) for _, sample in members]
-        known = [value for value in values if value is not None]
-        if len(known) == len(values):
-            self.build.constant(self.name, labels, sum(known) * rule.factor)
 
     def _weights(self, rule: Rule, members: list[Found]) -> list[float]:
         """Capacity of each rank by an info metric; empty when one of them doesn't tell."""
@@ -237,6 +233,13 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if value == value else None
+
+
+def _told(rule: Rule, members: list[Found]) -> list[float]:
+    """The numbers that the labels of an info metric hold; empty when one of its series doesn't tell."""
+    values = [_label_number(sample, rule.value_label, rule.times_label) for _, sample in members]
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
 def _label_number(sample: Sample, label: str | None, times: str | None = None) -> float | None:
