@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from sidecar.simulator.model import to_ns
@@ -53,7 +54,8 @@ class Fleet:
         self._replica_of: dict[Request, Replica] = {}
         self._deadlines: dict[Replica, float] = {}
         self._wanted = size
-        self.replicas = [Replica(config, start=start) for _ in range(size)]
+        self._made = count()
+        self.replicas = [self._new() for _ in range(size)]
         for replica in self.replicas:
             replica.ready_at = start
 
@@ -81,7 +83,7 @@ class Fleet:
         self._wanted = size
         serving = [replica for replica in self.replicas if not replica.draining]
         for _ in range(size - len(serving)):
-            self.replicas.append(Replica(self.config, start=self._now))
+            self.replicas.append(self._new())
         for replica in serving[size:]:
             if replica.state is State.STARTING:
                 self._remove(replica)
@@ -147,6 +149,10 @@ class Fleet:
             return False
         self._replica_of[request] = replica
         return True
+
+    def _new(self) -> Replica:
+        config = replace(self.config, seed=self.config.seed + next(self._made))
+        return Replica(config, start=self._now)
 
     def _remove(self, replica: Replica) -> list[Request]:
         self.replicas.remove(replica)

@@ -162,7 +162,7 @@ class Replica:
     def slow_down(self, factor: float) -> None:
         """Steps take `factor` times as long from now on (a throttled GPU)."""
         for engine in self.engines:
-            engine.slowdown = factor
+            engine.slow_down(factor)
 
     def restart(self, startup: float | None = None) -> list[Request]:
         """The process dies and comes back `startup` seconds later (default: the cold start) with all

@@ -53,7 +53,7 @@ class Request:
     cached_tokens: int = 0  # found in the prefix cache at first admission
     generated: int = 0  # exact once ended; while running ask the engine
 
-    # The engine's own notes; nobody else's.
+    # The scheduler's own notes; nobody else's.
     computed: int = field(default=0, repr=False)
     goal: int = field(default=0, repr=False)
     blocks: int = field(default=0, repr=False)  # private ones

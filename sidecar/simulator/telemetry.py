@@ -15,6 +15,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from sidecar.simulator.model import NS
+from sidecar.simulator.request import Outcome, Request
+
 TIME_BOUNDS: tuple[float, ...] = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.075, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3),
     *(0.4, 0.5, 0.6, 0.75, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 8.0, 10.0, 12.0, 15.0),
@@ -135,6 +138,9 @@ class Telemetry:
     time_per_output_token: Histogram = field(
         default_factory=seconds_histogram
     )  # one mean per request, 0 for 1 token
+    finished_first_token: Histogram = field(
+        default_factory=seconds_histogram
+    )  # to first token, at the finish
     end_to_end: Histogram = field(default_factory=seconds_histogram)
     queue: Histogram = field(default_factory=seconds_histogram)  # arrival to first scheduled
     inference: Histogram = field(default_factory=seconds_histogram)  # first scheduled to last token
@@ -149,7 +155,36 @@ class Telemetry:
     request_max_tokens: Histogram = field(default_factory=token_histogram)  # the client's bound, where given
     request_choices: Histogram = field(default_factory=token_histogram)  # answers asked for: always one
     request_preemptions: Histogram = field(default_factory=token_histogram)
+    prefill_step_tokens: Histogram = field(
+        default_factory=token_histogram
+    )  # prompt tokens of steps with some
     step_tokens: Histogram = field(default_factory=token_histogram)  # tokens of steps that put something out
+
+    def finish(self, request: Request) -> None:
+        """Count a request that ended in the engine, at the moment of its last token."""
+        match request.outcome:
+            case Outcome.STOP:
+                self.stopped += 1
+            case Outcome.LENGTH:
+                self.length_reached += 1
+            case _:
+                self.errors += 1
+        gaps = request.generated - 1
+        self.end_to_end.observe(request.end_to_end_seconds)
+        self.finished_first_token.observe(request.first_token_seconds)
+        self.queue.observe(request.queue_seconds)
+        self.prefill.observe(request.prefill_seconds)
+        self.decode.observe(request.decode_seconds)
+        self.inference.observe((request.last_token_ns - request.scheduled_ns) / NS)
+        self.time_per_output_token.observe(request.decode_seconds / gaps if gaps else 0.0)
+        self.request_prompt_tokens.observe(request.prompt_tokens)
+        self.request_generation_tokens.observe(request.generated)
+        self.request_cached_tokens.observe(request.cached_tokens)
+        self.request_computed_tokens.observe(request.prompt_tokens - request.cached_tokens)
+        if request.max_tokens is not None:
+            self.request_max_tokens.observe(request.max_tokens)
+        self.request_choices.observe(1)
+        self.request_preemptions.observe(request.preemptions)
 
     @property
     def kv_usage(self) -> float:

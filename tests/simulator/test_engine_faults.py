@@ -163,3 +163,34 @@ def test_ranks_share_the_load_and_hang_apart() -> None:
     assert [rank.running for rank in replica.ranks] == [0, 5]
     replica.resume()
     assert len(replica.advance(120.0)) == 5
+
+
+def test_when_all_have_left_no_step_follows() -> None:
+    engine = Engine(CONFIG)
+    requests = [Request(10, 500) for _ in range(2)]
+    for request in requests:
+        engine.submit(request)
+    engine.advance(1.0)
+    steps = engine.telemetry.steps
+    for request in requests:
+        engine.abort(request)
+    engine.advance(3600.0)
+    assert engine.telemetry.steps == steps + 1  # the one that was under way
+    assert engine.telemetry.busy_seconds < 1.1
+
+
+def test_a_smaller_batch_is_faster_from_the_next_step_on() -> None:
+    engine = Engine(CONFIG)
+    stays, leaves = Request(10, 500), Request(10, 500)
+    engine.submit(stays)
+    engine.submit(leaves)
+    engine.advance(1.0)
+    engine.abort(leaves)
+    before, gaps = engine.generated(stays), engine.telemetry.inter_token.count
+    engine.advance(2.0)
+    assert engine.generated(stays) - before == pytest.approx(1.0 / 0.011, abs=1)
+    assert engine.telemetry.inter_token.count - gaps == engine.generated(stays) - before
+    engine.slow_down(10.0)
+    before = engine.generated(stays)
+    engine.advance(4.2)
+    assert engine.generated(stays) - before == pytest.approx(2.2 / 0.11, abs=1)

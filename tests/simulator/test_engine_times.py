@@ -133,7 +133,7 @@ def test_the_queue_limit_refuses_at_the_door() -> None:
 
 def test_a_slower_gpu_stretches_the_steps() -> None:
     engine = Engine(CONFIG)
-    engine.slowdown = 3.0
+    engine.slow_down(3.0)
     request = Request(50, 3)
     engine.submit(request)
     engine.advance(1.0)
