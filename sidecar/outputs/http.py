@@ -17,6 +17,7 @@ from sidecar.outputs.prometheus.scrape import Scrape
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.signal_value import signal_value
 from sidecar.outputs.signals_json import Json, signals
+from sidecar.outputs.web.page import StatusPage, wants_html
 from sidecar.snapshot import Publication
 
 _LOG = logging.getLogger(__name__)
@@ -42,10 +43,13 @@ def http_app(
     app = web.Application(middlewares=[_guard(itself)], client_max_size=_LARGEST_BODY)
     app.on_response_prepare.append(_on_prepare)
     scrape = Scrape(publication, itself, itself.series_dropped)
+    status = StatusPage(publication, clock)
 
     async def index(request: web.Request) -> web.Response:
-        """this list"""
-        return web.Response(text=_listing(request.app))
+        """the status page for a browser, this list for others"""
+        if wants_html(",".join(request.headers.getall(hdrs.ACCEPT, ()))):
+            return status.page(request)
+        return web.Response(text=_listing(request.app), headers={hdrs.VARY: hdrs.ACCEPT})
 
     async def metrics(request: web.Request) -> web.Response:
         """Prometheus text format or OpenMetrics"""
@@ -84,6 +88,7 @@ def http_app(
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/v1/signals", all_signals)
     app.router.add_get("/v1/signals/{name}", one_signal)
+    status.add_to(app)
     return app
 
 

@@ -43,7 +43,7 @@ class Diagnosis:
         return not any(finding.level is Level.PROBLEM for finding in self.findings)
 
 
-_MENDS = {
+MENDS = {
     "refused": "nothing listens there: is the runtime up, and is this its metrics port?",
     "timeout": "the runtime answers too slowly: raise `timeout`, or look at its load",
     "dns": "the host name can't be resolved: check `url`",
@@ -91,7 +91,7 @@ def _reached(pipeline: TargetPipeline, snapshot: Snapshot) -> Iterator[Finding]:
             ),
             "",
         )
-        yield Finding(Level.PROBLEM, snapshot.reasons.get("scrape") or result, _MENDS.get(result, ""))
+        yield Finding(Level.PROBLEM, snapshot.reasons.get("scrape") or result, MENDS.get(result, ""))
     elif not pipeline.runtime:
         yield Finding(Level.PROBLEM, pipeline.detection, "name it with `runtime`, or write a mapping for it")
 

@@ -268,7 +268,10 @@ def test_the_index_lists_every_path() -> None:
         response, body = await get(session, "/")
         assert response.content_type == "text/plain"
         paths = [line.split()[0] for line in body.decode().splitlines()[2:]]
-        assert paths == ["/", "/metrics", "/healthz", "/readyz", "/v1/signals", "/v1/signals/{name}"]
+        assert paths == [
+            *("/", "/metrics", "/healthz", "/readyz", "/v1/signals", "/v1/signals/{name}"),
+            *("/events", "/static/{name}"),
+        ]
 
     serve(Sidecar(), visit)
 
