@@ -146,6 +146,8 @@ class TargetPipeline:
         values = binding.evaluate(reading.values, healthy=self.facts.live is not False)
         if self._resets.restarted(binding, values, self.facts.start_time):
             self._restarted(reading)
+            # Again: what the adapter had counted up of the old process is forgotten now.
+            values = binding.evaluate(reading.values, healthy=self.facts.live is not False)
         self._data, self._data_at = Block(binding.layout, values), mono
         self._progress.feed(binding, reading.values, self._data, mono)
         self._judge(time)
