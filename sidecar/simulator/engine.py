@@ -16,11 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from sidecar.simulator.model import NS, EngineConfig, to_ns
 from sidecar.simulator.request import Outcome, Request
 from sidecar.simulator.scheduler import Schedule, Scheduler
 from sidecar.simulator.telemetry import Telemetry
+
+_FOR_EVER = 1 << 60  # steps
 
 
 @dataclass(slots=True)
@@ -39,8 +42,7 @@ class Iteration:
     ended at `ended` (engine seconds), for runtimes that report every iteration.
 
     `prefilling` requests computed `prompt_tokens`, `decoding` ones put out a token each; `running`,
-    `waiting` and
-    `kv_used` are what is left after the last step, `finished` the requests that ended with it.
+    `waiting` and `kv_used` are what is left after the last step, `finished` the requests that ended with it.
     """
 
     ended: float
@@ -108,6 +110,17 @@ class Engine:
         itself."""
         step = None if self.hung else self._step or self._plan()
         return None if step is None else step.end / NS
+
+    @property
+    def quiet_until(self) -> float:
+        """No request ends before that moment (seconds) unless something is done to the engine."""
+        if self.hung or not self.in_flight:
+            return inf
+        step = self._step
+        if step is None:
+            return self.now
+        alike = 1 if step.unlike else self._batch.alike(step.schedule, _FOR_EVER)
+        return (step.start + (step.end - step.start) * alike) / NS
 
     def take_ended(self) -> list[Request]:
         """Requests that ended in the engine since the last call, in order."""

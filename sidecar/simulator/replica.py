@@ -84,6 +84,15 @@ class Replica:
         """The next moment at which a token may come out, None when nothing will happen by itself."""
         return min((at for engine in self.engines if (at := engine.next_event()) is not None), default=None)
 
+    @property
+    def quiet_until(self) -> float:
+        """No request ends before that moment unless something is done to the replica."""
+        return min(engine.quiet_until for engine in self.engines)
+
+    def reach(self, to: float) -> list[Request]:
+        """A replica never stays behind: the same as `advance`."""
+        return self.advance(to)
+
     def advance(self, to: float) -> list[Request]:
         """Let everything happen up to `to` seconds; returns the requests that ended, in order of their
         end."""
@@ -101,6 +110,8 @@ class Replica:
         """Hand a request to the rank with the fewest in flight. False when it was refused, and its outcome
         says why: REJECTED (not ready, or a queue limit) or INVALID (longer than the model can take)."""
         request.arrived_ns = request.ended_ns = to_ns(self.now)
+        if request.asked_ns < 0:
+            request.asked_ns = request.arrived_ns
         if self.state is not State.READY:
             request.outcome = Outcome.REJECTED
             return False

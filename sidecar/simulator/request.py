@@ -44,7 +44,8 @@ class Request:
     streaming: bool = True
 
     outcome: Outcome | None = None
-    arrived_ns: int = -1
+    asked_ns: int = -1  # at the router, or at the server if there is none
+    arrived_ns: int = -1  # at the engine: what its page counts from
     scheduled_ns: int = -1  # first time in a batch; a preemption doesn't move it
     first_token_ns: int = -1
     last_token_ns: int = -1
@@ -88,6 +89,11 @@ class Request:
     @property
     def first_token_seconds(self) -> float:
         return (self.first_token_ns - self.arrived_ns) / NS
+
+    @property
+    def client_first_token_seconds(self) -> float:
+        """As the client sees it: with the time that a router held the request."""
+        return (self.first_token_ns - self.asked_ns) / NS
 
     @property
     def decode_seconds(self) -> float:

@@ -18,6 +18,10 @@ class Service(Protocol):
 
     def advance(self, to: float) -> list[Request]: ...
 
+    def reach(self, to: float) -> list[Request]:
+        """As `advance`, but parts in which no request ends may stay behind."""
+        ...
+
     def submit(self, request: Request) -> bool: ...
 
     def abort(self, request: Request) -> bool: ...
@@ -62,7 +66,7 @@ class Simulation(Generic[S]):
     def advance(self, to: float) -> None:
         """Let everything happen up to `to` seconds."""
         while (at := self.next_client()) is not None and at <= to:
-            self.collect(self.service.advance(at))
+            self.collect(self.service.reach(at))
             if self._leaves and self._leaves[0][0] == at:
                 self.service.abort(heappop(self._leaves)[2])
             else:

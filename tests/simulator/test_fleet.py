@@ -81,8 +81,24 @@ def test_from_zero_the_router_holds_requests_until_a_replica_is_ready() -> None:
     assert fleet.abort(leaves)
     fleet.advance(100.0)
     assert (waits.outcome, leaves.outcome) == (Outcome.STOP, Outcome.CANCELLED)
-    assert waits.queue_seconds == pytest.approx(62.0)  # since it came to the router
+    assert waits.client_first_token_seconds > 60.0
+    assert waits.first_token_seconds < 0.1  # the replica's page knows nothing of the router
     assert fleet.in_flight == 0
+
+
+def test_how_often_it_is_looked_at_changes_nothing() -> None:
+    def run(look: float) -> tuple[object, ...]:
+        shape = Shape(impatient=0.3, patience=5.0)
+        simulation = Simulation(Fleet(CONFIG, 3), Traffic(Steady(20.0), shape, 5, until=60), keep=True)
+        for second in (20, 40, 300):
+            while simulation.now < second:
+                simulation.advance(min(second, simulation.now + look))
+            simulation.service.scale({20: 1, 40: 4, 300: 4}[second])
+        fleet = simulation.service
+        ends = sorted((r.ended_ns, r.arrived_ns, r.outcome) for r in simulation.ended)
+        return ends, pytest.approx(fleet.replica_seconds), [one.ranks[0].steps for one in fleet.replicas]
+
+    assert run(1000.0) == run(0.31)
 
 
 def test_a_start_that_is_no_longer_wanted_ends_at_once() -> None:
