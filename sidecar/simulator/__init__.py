@@ -1,5 +1,4 @@
-"""A continuous-batching inference engine that really queues, prefills, decodes, fills its KV cache and
-preempts.
+"""A continuous-batching inference engine that really queues, prefills, decodes, fills its KV cache, preempts.
 
 It knows nothing of the rest of the sidecar. From the ground up:
 
@@ -7,12 +6,21 @@ It knows nothing of the rest of the sidecar. From the ground up:
 `kv`          the pool of KV blocks with its prefix cache
 `request`     one request, with its truth: when it arrived, started, answered, ended, and how
 `telemetry`   what was counted, of no runtime in particular: pages are rendered from it
-`engine`      one engine (one rank), discrete-event, exact whatever the times at which it is looked at
+`scheduler`   who is in the batch
+`engine`      one engine (one rank) in time, exact whatever the moments at which it is looked at
 `replica`     one server: its ranks, its front end, its restarts
 `traffic`     arrivals and lengths
-`simulation`  traffic through a replica in simulated time; `fleet` through several
-`live`        the same in real time; `server` puts a runtime's HTTP endpoints on it
+`simulation`  traffic through a service in simulated time
+`fleet`       a service of several replicas: router, cold starts, drains
+`live`        a simulation in real time, with real clients too
+`page`        the protocol of a runtime's page, and its lines
 `vllm_*`      vLLM's own page, by version and dialect
+`openai`      the bodies of the completions API
+`server`      vLLM's HTTP endpoints on a live replica
+`demo`        the show: from calm to overload and back
+
+Another runtime is a module with a `Page` (renders a `Replica`: its telemetry, its front end, its facts) and, if
+it is to be scraped, an HTTP server on `Live`. Bounds that no page had so far are added in `telemetry`.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ class Engine:
         self._step: _Step | None = None
         self._hung_since: int | None = None
         self._slowdown = 1.0
+        self._slow_ns = to_ns(config.slow_gap)
         self._ended: list[Request] = []
 
     @property
@@ -224,6 +225,7 @@ class Engine:
         self._clock = step.start + length * repeats
         self._step = None
         batch.ticks += repeats
+        batch.slow_ticks += repeats if length > self._slow_ns else 0
         batch.grow(batch.ticks - 1, self._clock)  # what the steps but the first took on their way
         seen.steps += repeats
         seen.busy_seconds += length * repeats / NS
@@ -271,7 +273,9 @@ class Engine:
         again = request.first_token_ns >= 0
         if again:
             seen.recomputed_tokens += request.goal - request.shared * self.config.block_size
-            seen.inter_token.observe((self._clock - request.last_token_ns) / NS)
+            gap = self._clock - request.last_token_ns
+            request.slow_gaps += gap > self._slow_ns
+            seen.inter_token.observe(gap / NS)
         self._batch.decode(request, self._clock)
         if again:
             return 0

@@ -40,6 +40,7 @@ class Timing:
 class EngineConfig:
     """One engine. `kv_blocks` are the usable blocks (vLLM reports one more: its null block is never used).
 
+    `slow_gap` is the gap between two tokens, in seconds, above which `Request.slow_gaps` counts it.
     `max_queued_requests` refuses a request when that many already wait; None never refuses.
     Raises ValueError when the engine could never run its longest request, as a real one refuses to start.
     """
@@ -52,6 +53,7 @@ class EngineConfig:
     max_model_len: int = 8192
     prefix_caching: bool = True
     max_queued_requests: int | None = None
+    slow_gap: float = 0.05
 
     def __post_init__(self) -> None:
         if min(self.max_num_seqs, self.kv_blocks, self.block_size, self.max_model_len) < 1:

@@ -53,6 +53,7 @@ class Request:
     preemptions: int = 0
     cached_tokens: int = 0  # found in the prefix cache at first admission
     generated: int = 0  # exact once ended; while running ask the engine
+    slow_gaps: int = 0  # of the generated - 1 gaps, those longer than the engine's `slow_gap`
 
     # The scheduler's own notes; nobody else's.
     computed: int = field(default=0, repr=False)
@@ -61,6 +62,7 @@ class Request:
     shared: int = field(default=0, repr=False)  # blocks of its prefix that it uses
     prefix: Prefix | None = field(default=None, repr=False)
     joined: int = field(default=-1, repr=False)  # tick at which it began to decode, -1 while it doesn't
+    slow_joined: int = field(default=0, repr=False)  # slow ticks until then
     stay: int = field(default=0, repr=False)  # grows when it leaves the batch: older notes about it are void
 
     @property

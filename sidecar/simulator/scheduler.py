@@ -38,6 +38,7 @@ class Scheduler:
         self.running: dict[Request, None] = {}  # in order of admission: the last is preempted first
         self.prefilling: dict[Request, None] = {}
         self.ticks = 0
+        self.slow_ticks = 0  # of these, those that took longer than `slow_gap`
         self._seen = telemetry
         self._ends: _Notes = []
         self._growths: _Notes = []  # before the step of that tick the sequence needs another block
@@ -112,7 +113,7 @@ class Scheduler:
             self._share_prefix(request)
         request.generated += 1
         request.last_token_ns = now
-        request.joined = self.ticks
+        request.joined, request.slow_joined = self.ticks, self.slow_ticks
         room = (request.blocks + request.shared) * self.config.block_size
         self._note(self._ends, self.ticks + request.target - request.generated, request)
         self._note(self._growths, self.ticks + room - request.goal, request)
@@ -132,6 +133,7 @@ class Scheduler:
         last step that it decoded in, if it did."""
         if request.joined >= 0:
             request.generated = self.generated(request)
+            request.slow_gaps += self.slow_ticks - request.slow_joined
             request.last_token_ns = last_token
             request.joined = -1
         self.pool.give(request.blocks)

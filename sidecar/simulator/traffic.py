@@ -154,12 +154,17 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Requests of a shape at a rate from second 0 to `until`."""
+    """Requests of a shape at a rate from second 0 to `until`. `changes` are (second, shape) in order of
+    time: from then on the requests look like that."""
 
     rate: Rate
     shape: Shape = field(default_factory=Shape)
     seed: int = 0
     until: float = inf
+    changes: tuple[tuple[float, Shape], ...] = ()
+
+    def shape_at(self, seconds: float) -> Shape:
+        return next((shape for since, shape in reversed(self.changes) if since <= seconds), self.shape)
 
     def arrivals(self) -> Iterator[Arrival]:
         """In order of time; a Poisson process thinned to the rate."""
@@ -170,5 +175,5 @@ class Traffic:
             if now >= self.until:
                 return
             if random.random() * peak < self.rate.at(now):
-                request, patience = self.shape.draw(random)
+                request, patience = self.shape_at(now).draw(random)
                 yield Arrival(now, request, patience)

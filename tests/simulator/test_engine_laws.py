@@ -85,6 +85,8 @@ def test_times_of_the_page_add_up() -> None:
     assert seen.queue.total + seen.prefill.total == pytest.approx(sum(r.first_token_seconds for r in done))
     assert seen.end_to_end.total == pytest.approx(seen.queue.total + seen.inference.total)
     assert seen.inference.total == pytest.approx(seen.prefill.total + seen.decode.total)
+    slow = seen.inter_token.count - seen.inter_token.cumulative((0.05,))[0]
+    assert slow == sum(r.slow_gaps for r in begun) > 0
     # each gap of each request, those of preempted and cancelled ones too
     assert seen.inter_token.total == pytest.approx(
         sum(r.last_token_ns - r.first_token_ns for r in begun) / NS

@@ -73,5 +73,16 @@ def test_shares_of_shared_prefixes_and_of_impatient_clients() -> None:
     assert sum(one.patience == 9.0 for one in arrivals) / 2000 == pytest.approx(0.25, abs=0.05)
 
 
+def test_requests_change_their_shape() -> None:
+    long = Shape(prompt=Lengths(3000), output=Lengths(10))
+    traffic = Traffic(
+        Steady(5.0), Shape(prompt=Lengths(50)), 3, until=60, changes=((20, long), (40, Shape()))
+    )
+    lengths = [(arrival.seconds, arrival.request.prompt_tokens) for arrival in traffic.arrivals()]
+    assert {tokens for second, tokens in lengths if second < 20} == {50}
+    assert {tokens for second, tokens in lengths if 20 <= second < 40} == {3000}
+    assert len({tokens for second, tokens in lengths if second >= 40}) > 20
+
+
 def test_no_rate_is_no_arrival() -> None:
     assert list(Traffic(Steady(0.0)).arrivals()) == []
