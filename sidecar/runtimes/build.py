@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf, nan
 
 from sidecar.exposition import Sample, Shape
@@ -63,6 +64,12 @@ class Build:
         known = self._provenance.get(record.signal)
         if known is None or (known.status is not Status.OK and record.status is Status.OK):
             self._provenance[record.signal] = record
+
+    def remark(self, signal: str, note: str) -> None:
+        """Add to what is known of a signal that is there: how it reads on this page."""
+        known = self._provenance.get(signal)
+        if known is not None and known.status is Status.OK:
+            self._provenance[signal] = replace(known, note="; ".join(filter(None, (known.note, note))))
 
     def says(self, signal: str) -> Provenance | None:
         return self._provenance.get(signal)

@@ -76,6 +76,10 @@ class Vllm(Adapter):
         for outcome in ("cancelled", "error", "timeout"):
             if build.says(f"requests_total:{outcome}") is None:
                 build.note(build.missing(f"requests_total:{outcome}"))
+        if build.by_name.get("vllm:spec_decode_num_draft_tokens_total"):
+            build.remark(
+                "inter_token_latency_seconds", "speculative decoding: one gap may stand for several tokens"
+            )
         self._adapters(build)
 
     def _cancelled(self, build: Build, model: str) -> None:
