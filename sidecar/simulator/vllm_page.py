@@ -56,6 +56,9 @@ class VllmPage:
         return f"text/plain; version={classic}; charset=utf-8"
 
     def render(self, replica: Replica) -> bytes:
+        """The page as bytes. ValueError for several ranks in a version that can't tell them apart."""
+        if len(replica.ranks) > 1 and self._version < ENGINE_LABEL:
+            raise ValueError(f"vLLM {self.version} has no label for the rank: give the replica one")
         return self._rust(replica) if self.dialect is Dialect.RUST else self._python(replica)
 
     # Python front end

@@ -202,6 +202,11 @@ def test_ranks_have_series_of_their_own() -> None:
     assert _find(samples, "vllm:admission_rejections_total", reason="max_num_queued_reqs") >= 0
 
 
+def test_a_version_without_the_label_takes_one_rank() -> None:
+    with pytest.raises(ValueError, match="no label for the rank"):
+        VllmPage("0.8.0").render(_replica(ranks=2))
+
+
 def test_a_rust_page_is_strict_openmetrics_and_shows_only_what_was_used() -> None:
     idle = VllmPage(dialect=Dialect.RUST).render(_replica()).decode()
     assert idle == "# EOF\n"
