@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecar.gpu.reading import Row, row
 
@@ -65,13 +65,14 @@ class Rule:
     def sole_target(self) -> str:
         return self.targets[0] if len(self.targets) == 1 else ""
 
-    def target_of(self, pod: str, namespace: str) -> str:
-        named = self.pods.get(f"{namespace}/{pod}")
-        if named is not None:
-            return named
-        if pod and (pod, namespace) == (self.pod, self.namespace):
-            return self.sole_target
-        return pod if pod in self.targets else ""
+    def with_target(self, owner: Owner) -> Owner:
+        """The owner with the target that its pod is, where that is known."""
+        target = self.pods.get(f"{owner.namespace}/{owner.pod}", "")
+        if not target and owner.pod and (owner.pod, owner.namespace) == (self.pod, self.namespace):
+            target = self.sole_target
+        elif not target and owner.pod in self.targets:
+            target = owner.pod
+        return replace(owner, target=target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,12 @@ def allocate(
             return Allocation((), only, "none of the GPUs that gpu.devices names is visible")
         if rule.sole_target:
             return Allocation(tuple((leaf, Owner(rule.sole_target)) for leaf in named), only)
-    claimed = [(leaf, claim.owner) for claim in claims for leaf in leaves if leaf.is_called(claim.device)]
+    claimed = [
+        (leaf, rule.with_target(claim.owner))
+        for claim in claims
+        for leaf in leaves
+        if leaf.is_called(claim.device)
+    ]
     if claimed:
         return Allocation(tuple(dict.fromkeys(claimed)), only)
     if not rule.sole_target:

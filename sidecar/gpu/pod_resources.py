@@ -6,7 +6,7 @@ k8s.io/kubelet/pkg/apis/podresources/v1/api.proto.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sidecar.gpu.allocation import Claim, Owner
 
@@ -17,7 +17,7 @@ MAX_REPLY = 16 << 20
 VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/")
 
 
-async def list_devices(socket: str, target_of: Callable[[str, str], str]) -> tuple[Claim, ...]:
+async def list_devices(socket: str) -> tuple[Claim, ...]:
     """Devices of GPUs and who has them. Raises RuntimeError with the reason."""
     try:
         import grpc
@@ -30,16 +30,16 @@ async def list_devices(socket: str, target_of: Callable[[str, str], str]) -> tup
             reply = await call(b"", timeout=DEADLINE, wait_for_ready=False)
         except grpc.aio.AioRpcError as error:
             raise RuntimeError(f"{socket}: {error.code().name}") from None
-    return tuple(claims(reply, target_of))
+    return tuple(claims(reply))
 
 
-def claims(reply: bytes, target_of: Callable[[str, str], str]) -> Iterator[Claim]:
+def claims(reply: bytes) -> Iterator[Claim]:
     """Claims of a ListPodResourcesResponse. Raises RuntimeError when it isn't one."""
     try:
         for pod in _messages(reply, 1):
             name, namespace = _text(pod, 1), _text(pod, 2)
             for container in _messages(pod, 3):
-                owner = Owner(target_of(name, namespace), name, namespace, _text(container, 1))
+                owner = Owner("", name, namespace, _text(container, 1))
                 for devices in _messages(container, 2):
                     if _text(devices, 1).startswith(VENDORS):
                         for device in _messages(devices, 2):

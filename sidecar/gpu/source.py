@@ -99,7 +99,7 @@ def open_source(
     )
     optional = frozenset(optional)
     socket = pod_resources_socket
-    kubelet = (lambda: list_devices(str(socket), rule.target_of)) if socket is not None else None
+    kubelet = (lambda: list_devices(str(socket))) if socket is not None else None
 
     def owned() -> Owners:
         return Owners(rule, kubelet=kubelet)

@@ -133,6 +133,7 @@ def series() -> Callable[[Block], dict[str, float]]:
         for one in block.layout.series:
             labels = ",".join(f'{name}="{value}"' for name, value in sorted(one.labels) if value)
             value = block.values[one.start]
+            assert {name for name, _ in one.labels} <= set(one.signal.labels), one
             assert not is_absent(value)
             found[one.signal.name + (f"{{{labels}}}" if labels else "")] = value
         assert len(found) == len(block.layout.series), "the same series twice"

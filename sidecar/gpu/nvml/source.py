@@ -148,8 +148,8 @@ class NvmlSource:
         return self._collection.bad(reason, detail, mono=now, took=now - began, rows=rows, up=up, notes=notes)
 
     def _xid_rows(self, answer: dict[str, Any]) -> list[Row]:
-        """Events since the sidecar started, of a lost GPU too: they say why. A GPU that can't be watched has no
-        counter, not one of 0."""
+        """Events since the sidecar started, of a lost GPU too: they say why. A GPU that can't be watched has
+        no counter, not one of 0."""
         for uuid, code, when in answer.get("xids", ()):
             self._xids[uuid, str(code) if code in XIDS else "other"] += 1
             self._last_xid[uuid] = code, when

@@ -1,0 +1,62 @@
+"""`inference-sidecar gpu`, as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sidecar.exposition import read_page
+
+TWO = "s01_healthy_two_h200"
+FIRST = "GPU-00000000-1111-2222-3333-444444444444"
+
+
+def run(here, *arguments):
+    environ = os.environ | here.environ
+    command = [sys.executable, "-m", "sidecar.cli", "gpu", *arguments]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_table_for_a_person(world):
+    done = run(world("s05_mig_sparse"))
+    assert done.returncode == 0, done.stderr
+    assert "NVIDIA A100-SXM4-40GB" in done.stdout and "627/700 W" in done.stdout
+    assert "4.3/19.5 GiB" in done.stdout
+    assert "not available of" in done.stdout
+
+
+def test_the_page(world):
+    done = run(world(TWO), "--format", "text")
+    assert done.returncode == 0, done.stderr
+    page = read_page(done.stdout.encode())
+    assert not page.bad_lines
+    found = {(one.name, one.labels.get("gpu_uuid", "")): one.value for one in page.samples}
+    assert found["inference_gpu_power_watts", FIRST] == 627.4
+    assert found["inference_gpu_sm_active_ratio", FIRST] == 0.981  # which needs two passes
+    assert "not available of" in done.stderr
+
+
+@pytest.mark.parametrize("how", [["--json"], ["--format", "json"]])
+def test_json(how, world):
+    done = run(world(TWO), *how)
+    told = json.loads(done.stdout)
+    assert told["ok"] and told["source"] == "nvml"
+    values = {(one["signal"], one["labels"].get("gpu_uuid")): one["value"] for one in told["series"]}
+    assert values["gpu_power_watts", FIRST] == 627.4
+    missing = {(one["gpu"], one["what"], one["reason"]) for one in told["not_available"]}
+    assert (FIRST, "gpu_ecc_errors_total", "not_supported") in missing
+
+
+def test_no_gpu_and_why(world):
+    done = run(world("s08_driver_not_loaded"), "--set", "gpu.source=nvml")
+    assert done.returncode == 1
+    assert "no GPU" in done.stdout and "driver is not loaded" in done.stdout
+
+
+def test_what_it_is_asked_makes_no_sense(world):
+    assert run(world(TWO), "--set", "gpu.source=magic").returncode == 2
+    assert run(world(TWO), "--set", "gpu.source=dcgm").returncode == 2
