@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 from sidecar.runtimes.adapter import Adapter, builtin_mapping
 from sidecar.runtimes.mapping import Mapping
+from sidecar.runtimes.tensorrt_llm.adapter import TensorRtLlm
 from sidecar.runtimes.triton.adapter import Triton
 from sidecar.runtimes.vllm.adapter import Vllm
 
-ADAPTERS: dict[str, Callable[[Mapping | None], Adapter]] = {"vllm": Vllm, "triton": Triton}
+ADAPTERS: dict[str, Callable[[Mapping | None], Adapter]] = {
+    "vllm": Vllm,
+    "triton": Triton,
+    "tensorrt_llm": TensorRtLlm,
+}
 
 #: Two runtimes whose confidences are closer than this are not told apart.
 AMBIGUOUS_BELOW = 0.1
