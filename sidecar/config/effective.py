@@ -30,7 +30,11 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None if isinstance(resolve_plain(text), str) else "'"
+    style = None
+    if not text.isprintable():
+        style = '"'  # with escapes: in the other styles line breaks of any kind may become another one
+    elif not isinstance(resolve_plain(text), str):
+        style = "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
