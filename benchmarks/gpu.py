@@ -1,7 +1,7 @@
 """What a pass over 8 GPUs costs: calls, time, CPU of the sidecar and of its NVML child, size of the child.
 
 Runs on the stand-in library of tests/gpu, so what a real driver takes for its calls is not in it.
-Needs gcc. `python benchmarks/gpu.py [passes]`
+Needs gcc. `python -m benchmarks.gpu [passes]`
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ def world(folder: Path) -> dict[str, str]:
     subprocess.run(["gcc", "-O2", "-fPIC", "-shared", "-o", library, source, "-lpthread"], check=True)
     one = (STUB / "cases" / "s01_healthy_two_h200.state").read_text()
     lines = [line for line in one.splitlines() if line.startswith("sys.")] + [f"gpus={GPUS}"]
-    for i in range(GPUS):
-        for line in one.splitlines():
-            if line.startswith("gpu.0."):
-                lines.append(
-                    line.replace("gpu.0.", f"gpu.{i}.", 1).replace("GPU-00000000", f"GPU-0000000{i}")
-                )
+    of_one = [line.removeprefix("gpu.0.") for line in one.splitlines() if line.startswith("gpu.0.")]
+    lines += [
+        f"gpu.{i}.{line.replace('GPU-00000000', f'GPU-0000000{i}')}" for i in range(GPUS) for line in of_one
+    ]
     (folder / "world").write_text("\n".join(lines) + "\n")
     return {
         "LD_LIBRARY_PATH": str(folder),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,19 @@ def test_no_gpu_and_why(world):
 def test_what_it_is_asked_makes_no_sense(world):
     assert run(world(TWO), "--set", "gpu.source=magic").returncode == 2
     assert run(world(TWO), "--set", "gpu.source=dcgm").returncode == 2
+
+
+def test_the_capture_of_real_gpus(world, tmp_path):
+    """The script that is run where there are real ones, here on the stand-in."""
+    script = Path(__file__).parents[2] / "benchmarks" / "gpu_capture.py"
+    here, out = world(TWO), tmp_path / "capture"
+    command = [sys.executable, str(script), str(out)]
+    done = subprocess.run(
+        command, env=os.environ | here.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in (out / "answers.jsonl").read_text().splitlines()]
+    assert answers[-1]["gpus"][0]["read"]["power"] == 627400
+    assert "NVIDIA H200" in (out / "ORIGIN.md").read_text()
+    page = (out / "page.prom").read_text()
+    assert "inference_gpu_sm_active_ratio" in page and FIRST not in page + str(answers)
