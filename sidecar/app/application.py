@@ -114,7 +114,7 @@ class Application:
         runner = TargetRunner(
             target,
             self._registry,
-            stages_of(self.config, self._judge),
+            stages_of(self.config, self._judge, target),
             self.board.publish,
             self.itself.series_dropped,
         )

@@ -6,7 +6,9 @@ from sidecar.config import Config, ConfigError, Target
 from sidecar.pipeline import Settings, Stage
 from sidecar.runtimes.mapping import Mapping, parse_mapping
 from sidecar.runtimes.registry import Registry
-from sidecar.signals import Peaks
+from sidecar.signals import GapObjective, Signals
+from sidecar.signals import Settings as SignalSettings
+from sidecar.signals.settings import ReadGpus
 from sidecar.slo.engine import SloEngine
 from sidecar.slo.objective import objectives_from_config
 from sidecar.targets.auth import Auth, Tls
@@ -73,7 +75,35 @@ def engine_of(config: Config, saved: dict[str, bytes] | None = None) -> SloEngin
     return SloEngine(objectives_from_config(config.slos), saved)
 
 
-def stages_of(config: Config, engine: Stage | None = None) -> list[Stage]:
+def signals_of(
+    config: Config,
+    target: Target | None = None,
+    *,
+    gpus: ReadGpus | None = None,
+    saved: dict[str, bytes] | None = None,
+) -> Signals:
+    """The derived signals of one target; `gpus` reads its GPUs' figures, `saved` is the store's content."""
+    of = target if target is not None else Target()
+    objectives = [one for one in objectives_from_config(config.slos) if one.covers_target(of.name)]
+    settings = SignalSettings(
+        target_utilisation=config.autoscaling.target_utilisation,
+        drain_target=config.autoscaling.drain_target,
+        gap_objectives=tuple(
+            GapObjective(one.threshold, one.budget, one.models)
+            for one in objectives
+            if one.signal == "inter_token_latency" and one.threshold is not None
+        ),
+        idle_gap=of.capacity.idle_inter_token_latency,
+        service_time=of.capacity.service_time,
+        gpus=of.capacity.gpus,
+        gpu_hour_price=config.cost.gpu_hour_price,
+        currency=config.cost.currency,
+    )
+    return Signals(settings, gpus=gpus, saved=saved)
+
+
+def stages_of(config: Config, engine: Stage | None = None, target: Target | None = None) -> list[Stage]:
     """The stages of one target's line, in order; `engine` judges the objectives of all targets."""
     judge = engine if engine is not None else engine_of(config)
-    return [Peaks(), judge] if config.slos else [Peaks()]
+    signals = signals_of(config, target)
+    return [judge, signals] if config.slos else [signals]

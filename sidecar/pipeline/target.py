@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class Settings:
 
 
 class Stage(Protocol):
-    """A room further down the line that adds a block to each snapshot."""
+    """A room further down the line that adds a block to each snapshot; it sees those of the stages before."""
 
     def feed(self, snapshot: Snapshot) -> Block | None: ...
 
@@ -246,12 +246,11 @@ class TargetPipeline:
             provenance=provenance,
             reasons={"scrape": reason} if reason else {},
         )
-        extra = tuple(block for stage in self._stages if (block := stage.feed(snapshot)) is not None)
-        if not extra:
-            return snapshot
-        return Snapshot(
-            **{name: getattr(snapshot, name) for name in Snapshot.__slots__ if name != "extra"}, extra=extra
-        )
+        for stage in self._stages:
+            block = stage.feed(snapshot)
+            if block is not None:
+                snapshot = replace(snapshot, extra=(*snapshot.extra, block))
+        return snapshot
 
 
 def _truth(value: bool | None) -> float:

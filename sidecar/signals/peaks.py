@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from sidecar.history import History
-from sidecar.snapshot import EMPTY_LAYOUT, Block, Layout, LayoutBuilder, Snapshot
+from math import nan
 
-WINDOW = 60.0
+from sidecar.signals.formula import Formula, Way
+from sidecar.signals.table import Table
 
 #: Peak signal → the gauge that it is the maximum of.
-PEAKS = {
+GAUGES = {
     "requests_waiting_peak": "requests_waiting",
     "requests_running_peak": "requests_running",
     "kv_cache_usage_peak_ratio": "kv_cache_usage_max_ratio",
 }
+PEAKS = tuple(Formula(peak, (Way((gauge,), f"highest {gauge}"),)) for peak, gauge in GAUGES.items())
 
 
-class Peaks:
-    """`*_peak`: the maximum over the polls of the last 60 s of running, waiting and KV cache usage.
-
-    Absent while the target's own data is absent.
-    """
-
-    def __init__(self) -> None:
-        self._history = History(tuple(PEAKS.values()), (), WINDOW)
-        self._for: Layout | None = None
-        self._layout: Layout = EMPTY_LAYOUT
-
-    def feed(self, snapshot: Snapshot) -> Block | None:
-        data = snapshot.data
-        if not data.layout.size:
-            return None
-        if snapshot.up:
-            self._history.append(data, snapshot.mono, snapshot.epoch)
-        tracks = [
-            (peak, series.labels, track)
-            for peak, gauge in PEAKS.items()
-            for series, track in self._history.tracks(gauge)
-        ]
-        if data.layout is not self._for:
-            self._for = data.layout
-            build = LayoutBuilder()
-            for peak, labels, _ in tracks:
-                build.add(peak, labels)
-            self._layout = build.build()
-        return Block(self._layout, tuple([track.peak(WINDOW) for _, _, track in tracks]))
+def peak(table: Table, column: int, since: int) -> float:
+    """The highest value of the polls from a row on; NaN where none told it."""
+    values = table.columns[column][since:]
+    highest = max(values, default=nan)
+    if highest == highest and values[0] == values[0]:
+        return highest
+    return max([value for value in values if value == value], default=nan)

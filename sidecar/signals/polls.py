@@ -1,0 +1,165 @@
+"""A model's polls as a table: gauges as they are, counters, and the integrals that are made of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan
+
+from sidecar.signals import inputs as at
+from sidecar.signals.arrivals import Arrivals
+from sidecar.signals.formula import Way
+from sidecar.signals.inputs import COUNTERS, Inputs
+from sidecar.signals.settings import HORIZON, WINDOW
+from sidecar.signals.table import Table
+from sidecar.signals.work import mean_level, trapezoid
+
+# Columns of the table.
+(
+    RUNNING,
+    WAITING,
+    IN_FLIGHT,
+    KV_USAGE,
+    QUEUE,
+    COMPUTE,
+    SERVED_SECONDS,
+    SERVED,
+    GAP_SECONDS,
+    GAPS,
+    GOOD_GAPS,
+    GAP_LEVEL,  # ∫ running over gaps: its increase over that of GAPS is the level that gaps were made at
+) = range(12)
+
+_FROM_ZERO = [0.0] * (at.GOOD_GAPS + 1)
+
+
+class Polls:
+    """The last ten minutes of a model, and its counters since the sidecar started.
+
+    A restart of the runtime begins a new table: what ran before is gone. So does a time without polls that is
+    longer than a window, and what is read from other buckets than before; but then the replica is an old one,
+    and is taken to have been for a window at the level at which it is met.
+    """
+
+    def __init__(self, *, known: bool = False) -> None:
+        """`known`: the replica was seen before by an earlier process of the sidecar."""
+        self.table = Table(GAP_LEVEL + 1, HORIZON)
+        self.arrivals = Arrivals()
+        self.complete = False  # whether the last poll told everything that is needed
+        self.continuous = False  # whether it followed on another
+        self.level = 0.0  # mean running between the last two polls
+        self.grown = list(_FROM_ZERO)  # what each counter grew by in the last poll
+        self.slots = nan
+        self._queue = self._compute = self._gap_level = 0.0
+        self._known = known
+        self._inputs: Inputs | None = None
+        self._last: list[float] = []
+        self._before = 0.0  # in flight
+        self._mono = nan
+
+    def bind(self, inputs: Inputs, ways: Mapping[str, Way]) -> None:
+        """Read from these inputs from now on."""
+        queue, compute = ways.get("queue_seconds_total"), ways.get("compute_seconds_total")
+        before = self._inputs
+        self._inputs = inputs
+        self._served_by_level = at.SERVED in inputs.absent
+        self._queue_integrated = queue is not None and "requests_waiting" in queue.needs
+        self._compute_integrated = compute is not None and "requests_running" in compute.needs
+        self._gauges = tuple(
+            place
+            for place, signal in ((at.RUNNING, "requests_running"), (at.WAITING, "requests_waiting"))
+            if signal in inputs.signals
+        )
+        if before is not None and before.bounds != inputs.bounds:
+            self.table.clear()
+
+    @property
+    def young(self) -> bool:
+        """Whether the table doesn't reach back a whole window."""
+        times = self.table.times
+        return not times or times[-1] - times[0] < WINDOW - 1
+
+    def feed(self, values: Sequence[float], mono: float, *, restarted: bool, age: float) -> bool:
+        """Take one poll. `age` is that of the runtime's process, NaN when not known. Returns `complete`."""
+        assert self._inputs is not None
+        poll = self._inputs.read(values)
+        self.complete = not any(poll[place] != poll[place] for place in self._gauges)
+        if not self.complete or mono <= self._mono:
+            return self.complete
+        last, seconds = self._last, mono - self._mono
+        before = _FROM_ZERO if restarted and last else last or poll
+        self._grow(poll, before)
+        self.continuous = bool(last) and not restarted and seconds <= WINDOW
+        if not self.continuous:
+            self.table.clear()
+        running, waiting = self._levels(poll, last, seconds)
+        in_flight = (running if running == running else 0.0) + (waiting if waiting == waiting else 0.0)
+        self._arrive(in_flight, restarted)
+        self.slots = poll[at.SLOTS]
+        old = age > WINDOW if age == age else self._known and not restarted
+        if old and not self.table.times:
+            self._assume_level(mono - WINDOW, running, waiting, in_flight, poll)
+        self.table.append(mono, self._row(running, waiting, in_flight, poll))
+        self._last, self._mono, self._known, self._before = poll, mono, True, in_flight
+        return True
+
+    def _grow(self, poll: list[float], before: Sequence[float]) -> None:
+        """What each counter grew by; one that isn't told holds its last value."""
+        grown = self.grown
+        for place in COUNTERS:
+            now = poll[place]
+            if now == now:
+                by = now - before[place]
+                grown[place] = by if by > 0 else 0.0
+            else:
+                poll[place], grown[place] = before[place], 0.0
+
+    def _levels(self, poll: list[float], last: list[float], seconds: float) -> tuple[float, float]:
+        """Running and waiting; the counters of both go on."""
+        assert self._inputs is not None
+        running, waiting, continuous = poll[at.RUNNING], poll[at.WAITING], self.continuous
+        if self._compute_integrated:
+            self.level = 0.5 * (running + last[at.RUNNING]) if continuous else running
+            self._compute += self.level * seconds if continuous else 0.0
+        else:
+            self._compute += self.grown[at.EXECUTED]
+            running = self.level = mean_level(self.grown[at.EXECUTED], seconds)
+        if self._queue_integrated:
+            self._queue += trapezoid(last[at.WAITING], waiting, seconds) if continuous else 0.0
+        else:
+            self._queue += self.grown[at.QUEUED]
+            if at.WAITING not in self._gauges and at.QUEUED not in self._inputs.absent:
+                waiting = mean_level(self.grown[at.QUEUED], seconds)
+        if continuous:
+            self._gap_level += self.level * self.grown[at.GAPS]
+        return running, waiting
+
+    def _arrive(self, in_flight: float, restarted: bool) -> None:
+        if self._last:
+            self.arrivals.add(self.grown[at.FINISHED], in_flight - (0.0 if restarted else self._before))
+
+    def _row(self, running: float, waiting: float, in_flight: float, poll: list[float]) -> list[float]:
+        served = self._served_by_level
+        return [
+            running,
+            waiting,
+            in_flight,
+            poll[at.KV_USAGE],
+            self._queue,
+            self._compute,
+            self._compute if served else poll[at.SERVED_SECONDS],
+            poll[at.FINISHED] if served else poll[at.SERVED],
+            poll[at.GAP_SECONDS],
+            poll[at.GAPS],
+            poll[at.GOOD_GAPS],
+            self._gap_level,
+        ]
+
+    def _assume_level(
+        self, mono: float, running: float, waiting: float, in_flight: float, poll: list[float]
+    ) -> None:
+        """A row that nobody saw: its gauges' place stays empty, so that it counts as no observation."""
+        row = self._row(nan, nan, in_flight, poll)
+        row[KV_USAGE] = nan
+        row[QUEUE] -= waiting * WINDOW
+        row[COMPUTE] -= running * WINDOW
+        self.table.append(mono, row)
