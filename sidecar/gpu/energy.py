@@ -25,7 +25,7 @@ class EnergyMeter:
         """
         owner = sole_owners(block)
         source = next((one.label("source") for one in block.layout.find("gpu_collect_success")), "")
-        if source != self._source:
+        if source and source != self._source:
             self._source, self._last = source, {}
         increments: dict[str, float] = {}
         for series in block.layout.find("gpu_energy_joules_total"):

@@ -23,7 +23,8 @@ REASONS: tuple[str, ...] = (
     "stale",  # a page that answers and no longer moves
 )
 
-#: Signals that are left out unless they are asked for by name.
+#: Signals that are left out unless they are asked for by name. So are two labels of `gpu_info`, by the names
+#: `gpu_serial` and `gpu_compute_mode`.
 OPTIONAL: frozenset[str] = frozenset(
     (
         "gpu_pipe_active_ratio",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sidecar.gpu.allocation import Rule
 from sidecar.gpu.nvml.source import NvmlSource
@@ -124,3 +125,18 @@ def open_source(
         sources.append(page(url, "auto"))
     sources += [page(one, "auto") for one in runtime_urls]
     return FirstOf(sources)
+
+
+async def collect(
+    source: GpuSource, interval: float, deadline: float, publish: Callable[[GpuReading], None]
+) -> None:
+    """Read for ever, every `interval` seconds, and hand each reading to `publish`. Ends when cancelled."""
+    clock = asyncio.get_running_loop().time
+    due = clock()
+    try:
+        while True:
+            publish(await source.read(deadline))
+            due = max(due + interval, clock())
+            await asyncio.sleep(due - clock())
+    finally:
+        await source.close()

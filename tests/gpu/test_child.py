@@ -221,7 +221,7 @@ def test_opt_in_families(world, source, series):
         "gpu_temperature_threshold_celsius",
         "gpu_fabric_state",
         "gpu_ecc_lifetime_errors",
-        "serial",
+        "gpu_serial",
     ]
     changes = {
         "gpu__0__temp_threshold__1": "90",

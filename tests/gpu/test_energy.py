@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.gpu.energy import EnergyMeter, sole_owners
-from sidecar.snapshot import block_of
+from sidecar.gpu.figures import Figures, TargetGpus
+from sidecar.snapshot import EMPTY_BLOCK, block_of, is_absent
 
 
 def block(*, source="nvml", shared=(), **gpus):
@@ -80,3 +81,37 @@ def test_increments_are_never_negative_and_add_up_without_resets(steps):
         assert increment >= 0
         added += increment
     assert added == pytest.approx(total)
+
+
+def places(total, used, **labels):
+    return [("gpu_memory_total_bytes", labels, total), ("gpu_memory_used_bytes", labels, used)]
+
+
+def test_figures_of_a_target_with_two_gpus():
+    gpus = TargetGpus()
+    memory = [*places(100.0, 50.0, gpu_uuid="a"), *places(100.0, 80.0, gpu_uuid="b")]
+    gpus.update(block(a=(10.0, "x"), b=(20.0, "x"), shared=memory))
+    assert gpus.of("x") == Figures(2.0, 0.0, 0.8)
+    gpus.update(block(a=(11.0, "x"), b=(None, "x"), shared=memory))  # b didn't tell its energy this time
+    assert gpus.of("x").joules == 1.0
+    gpus.update(block(a=(12.0, "x"), b=(25.0, "x"), shared=memory))
+    assert gpus.of("x").joules == 7.0
+    assert is_absent(gpus.of("y").count)
+
+
+def test_figures_of_a_target_with_an_instance():
+    gpus = TargetGpus()
+    instance = {"gpu_uuid": "a", "gpu_instance": "2"}
+    told = [*places(100.0, 25.0, **instance), ("gpu_allocation_info", {**instance, "target": "x"}, 1.0)]
+    gpus.update(block(a=(10.0, ""), shared=told))
+    found = gpus.of("x")
+    assert is_absent(found.count) and is_absent(found.joules) and found.memory_used_ratio == 0.25
+
+
+def test_figures_vanish_with_the_reading():
+    gpus = TargetGpus()
+    gpus.update(block(a=(10.0, "x")))
+    gpus.update(EMPTY_BLOCK)
+    assert is_absent(gpus.of("x").joules) and is_absent(gpus.of("x").count)
+    gpus.update(block(a=(13.0, "x")))
+    assert (gpus.of("x").count, gpus.of("x").joules) == (1.0, 3.0)

@@ -11,7 +11,7 @@ from sidecar.gpu.nvml.source import NvmlSource
 from sidecar.gpu.pages.source import PageSource
 from sidecar.gpu.reading import NO_READING, GpuReading
 from sidecar.gpu.simulated import SimulatedSource
-from sidecar.gpu.source import FirstOf, NoSource, open_source
+from sidecar.gpu.source import FirstOf, NoSource, collect, open_source
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -143,3 +143,25 @@ def test_simulated_gpus_say_so_and_follow_the_load(series):
     assert busy[energy] - idle[energy] == 6370
     assert busy[f'gpu_allocation_info{{gpu_uuid="{uuid}",target="local"}}'] == 1
     assert busy["gpu_devices"] == 2
+
+
+def test_collecting_goes_on_until_it_is_cancelled():
+    source, seen = Scripted("nvml", *[True, False] * 50), []
+
+    async def run():
+        four = asyncio.Event()
+
+        def publish(reading):
+            seen.append(reading.ok)
+            if len(seen) == 4:
+                four.set()
+
+        task = asyncio.create_task(collect(source, 0.001, 1.0, publish))
+        await four.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert seen[:4] == [True, False, True, False]
+    assert source.closed

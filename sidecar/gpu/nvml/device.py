@@ -77,9 +77,9 @@ class Gpu:
                 ("nvmlDeviceGetSupportedClocksThrottleReasons",),
             ),
         }
-        if self._wants("serial"):
+        if self._wants("gpu_serial"):
             facts["serial"] = get("serial", ("nvmlDeviceGetSerial",))
-        if self._wants("compute_mode"):
+        if self._wants("gpu_compute_mode"):
             facts["compute_mode"] = get("compute_mode", ("nvmlDeviceGetComputeMode",))
         if self._wants("gpu_temperature_threshold_celsius"):
             for i in range(4):
