@@ -120,7 +120,12 @@ def up(well: float | None = 1, ill: float = 1) -> dict[str, Part]:
 
 
 STORIES: tuple[Story, ...] = (
-    Story("InferenceNoTargetUp", up(1, 0), fires=3, silent=1),
+    Story(
+        "InferenceModelDown",
+        {f"inference_model_info{{{MODEL}}}": Gauge(1, None), **up(1, 0)},
+        fires=3,
+        silent=1,
+    ),
     Story(
         "InferenceTargetDown",
         up(1, 0),

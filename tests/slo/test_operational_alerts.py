@@ -100,16 +100,24 @@ def test_a_page_that_cannot_be_read_is_not_a_dead_target(tmp_path: Path) -> None
 
 
 def test_one_replica_of_two_pages_nobody(tmp_path: Path) -> None:
-    other = LABELS.replace("pod-a", "pod-b")
-    series = [
-        {"series": f"inference_target_up{{{LABELS}}}", "values": "1x30 0x30"},
-        {"series": f"inference_target_up{{{other}}}", "values": "1x61"},
-    ]
+    def replica(pod: str, up: str, model: str = "m") -> list[dict[str, str]]:
+        labels = LABELS.replace("pod-a", pod)
+        info = f'inference_slo_info{{{labels}, model_name="{model}", slo="ttft", status="ok"}}'
+        return [
+            {"series": f"inference_target_up{{{labels}}}", "values": up},
+            {"series": info, "values": "1x61"},
+        ]
+
+    alone = [*replica("pod-a", "1x30 0x30"), *replica("pod-b", "1x61", model="other")]
+    gone = [*replica("pod-a", "1x30 stale _x30"), *replica("pod-b", "1x61")]
+    beside = [*replica("pod-a", "1x30 0x30"), *replica("pod-b", "1x61")]
     promtool(
         tmp_path,
         [
-            case("InferenceTargetDown: a ticket", "InferenceTargetDown", series, {50: 1}),
-            case("InferenceNoTargetUp: no page", "InferenceNoTargetUp", series, {50: 0}),
+            case("InferenceTargetDown: a ticket", "InferenceTargetDown", beside, {50: 1}),
+            case("InferenceModelDown: no page", "InferenceModelDown", beside, {50: 0}),
+            case("InferenceModelDown: scaled down", "InferenceModelDown", gone, {50: 0}),
+            case("InferenceModelDown: the other model doesn't help", "InferenceModelDown", alone, {50: 1}),
         ],
     )
 

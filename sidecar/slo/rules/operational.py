@@ -1,7 +1,7 @@
 """Alerts beside the objectives, as data: is everything there, does it work, can it be seen.
 
-They page only when users suffer for certain (no replica is left, requests hang); all else is a ticket, and
-the objectives' own alerts wake somebody if it hurts.
+They page only when users suffer for certain (no replica of a model is left, requests hang); all else is a
+ticket, and the objectives' own alerts wake somebody if it hurts.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ _CANT_READ = (
     "sum by (job, instance, target) "
     f'(increase(inference_target_scrapes_total{{result=~"{_UNREADABLE}"}}[10m])) > 0'
 )
+#: 1 for each target and model of the last hours, also while the target is down.
+_SERVED = """  (
+    max by (job, instance, target, model_name) (last_over_time(inference_model_info[6h]))
+    or
+    max by (job, instance, target, model_name) (last_over_time(inference_slo_info{model_name!=""}[6h]))
+  )"""
 _WAS_UP = "max by (job, instance, target) (max_over_time(inference_target_up[6h])) == 1"
 
 #: Xids of the application's own making; the board is fine.
@@ -67,14 +73,14 @@ def _grown(selector: str, window: str) -> str:
 
 OPERATIONAL: tuple[Operational, ...] = (
     Operational(
-        "InferenceNoTargetUp",
+        "InferenceModelDown",
         "target",
         PAGE,
-        "max by (job) (inference_target_up) == 0\nand\n"
-        "max by (job) (max_over_time(inference_target_up[6h])) == 1",
+        f"max by (model_name) (\n  inference_target_up\n  * {SAME_TARGET} group_right ()\n{_SERVED}\n) == 0",
         "2m",
-        "No inference runtime is up",
-        "None of the targets of {{ $labels.job }} answers its sidecar; one did within the last 6 hours.",
+        "No replica of {{ $labels.model_name }} is up",
+        "None of the targets that served {{ $labels.model_name }} within the last 6 hours answers its sidecar: "
+        "the best inference_target_up is {{ $value }}.",
     ),
     Operational(
         "InferenceTargetDown",
