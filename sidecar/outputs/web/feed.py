@@ -34,6 +34,7 @@ class Feed:
     ) -> None:
         self.trails: dict[str, Trail] = {}
         self.viewers = 0
+        self.encoded = 0  # states so far
         self._publication = publication
         self._clock = clock
         self._serial = -1
@@ -78,6 +79,7 @@ class Feed:
     def state(self) -> bytes:
         """The event `state` of the present publication."""
         if not self._state:
+            self.encoded += 1
             self._state = _event("state", view(self._publication(), self.trails, self._clock()))
         return self._state
 

@@ -6,10 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
+from sidecar.config.quantities import parse_duration
 from sidecar.outputs.web.numbers import numbers, seconds
 from sidecar.snapshot import ABSENT, Snapshot, is_absent
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 #: Names in sentences and headings.
 SIGNAL_WORDS = {
@@ -55,7 +54,7 @@ class Row:
             return ABSENT
         if self.budget <= 0:
             return 0.0
-        return self.budget * duration(self.period) / burn if burn > 0 else inf
+        return self.budget * parse_duration(self.period) / burn if burn > 0 else inf
 
     @property
     def sustained(self) -> float:
@@ -103,17 +102,3 @@ def objectives(snapshot: Snapshot) -> list[Row]:
         if (row := row_of(labels)) is not None:
             row.budget = value
     return sorted(rows.values(), key=lambda row: (is_absent(row.budget), row.budget, row.slo))
-
-
-def duration(text: str) -> float:
-    """Seconds of `7d`, `30m`, `1h30m`; NaN for anything else."""
-    seconds, digits = 0.0, ""
-    for character in text:
-        if character.isdigit() or character == ".":
-            digits += character
-        elif digits and character in _UNITS:
-            seconds += float(digits) * _UNITS[character]
-            digits = ""
-        else:
-            return ABSENT
-    return seconds if seconds and not digits else ABSENT

@@ -42,6 +42,8 @@ class StatusPage:
         self.feed = Feed(publication, clock)
 
     def add_to(self, app: web.Application) -> None:
+        """Add the routes, and follow the publications while the application runs."""
+        app[STATUS_PAGE] = self
         app.router.add_get("/events", self._events, allow_head=False)
         app.router.add_get("/static/{name}", self._static)
         app.cleanup_ctx.append(self._follow)
@@ -108,3 +110,6 @@ def _file(request: web.Request, name: str) -> web.Response:
     if wants_gzip(",".join(request.headers.getall(hdrs.ACCEPT_ENCODING, ()))):
         return web.Response(body=packed, headers={**headers, hdrs.CONTENT_ENCODING: "gzip"})
     return web.Response(body=body, headers=headers)
+
+
+STATUS_PAGE: web.AppKey[StatusPage] = web.AppKey("status_page", StatusPage)

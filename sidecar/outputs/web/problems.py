@@ -82,7 +82,7 @@ def _of_objectives(snapshot: Snapshot) -> Iterator[Problem]:
             yield Problem(
                 WARN, snapshot.target, f"Objective {name} can't be measured.", _unmeasured(snapshot, row)
             )
-        elif row.budget <= 0:
+        elif row.budget <= 0 and row.burn:
             what = f"Objective {name} has used up its budget ({row.promise} over {row.period})."
             yield Problem(BAD, snapshot.target, what, "Add capacity or shed load; hold back changes.")
         elif row.sustained > 1:

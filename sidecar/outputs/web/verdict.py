@@ -74,7 +74,7 @@ def cause(snapshot: Snapshot, trail: Trail) -> Answer:
     detail = _load(snapshot)
     if preempted > 0:
         detail = _joined(detail, f"{plain(preempted * 60)} preemptions/min")
-    if ratio >= 0.9 and resource != "queue":
+    if ratio >= 0.9:
         level = BAD if waiting > 0 else WARN
         return Answer(level, f"{_RESOURCES.get(resource, resource)} {percent(ratio)} full", detail)
     if waiting >= A_QUEUE:
@@ -92,7 +92,10 @@ def outlook(snapshot: Snapshot) -> Answer:
     demand = total(snapshot.extra, "replica_demand")
     parts = []
     level, text = GOOD, "Nothing in sight"
-    going = [row for row in objectives(snapshot) if not is_absent(row.gone_in) and row.gone_in < SOON]
+    rows = objectives(snapshot)
+    if rows and not any(row.burn for row in rows):
+        level, text = UNKNOWN, "Too early to say"
+    going = [row for row in rows if not is_absent(row.gone_in) and row.gone_in < SOON]
     if going:
         soonest = min(going, key=lambda row: row.gone_in)
         level, text = _budget(soonest)
@@ -125,7 +128,7 @@ def _fullest(snapshot: Snapshot) -> tuple[str, float]:
     ratios = {
         labels["resource"]: value
         for labels, value in numbers(snapshot.extra, "saturation_ratio")
-        if labels.get("resource", "max") != "max"
+        if labels.get("resource") not in ("max", "queue")  # a queue is what it leads to
     }
     if not ratios:
         running = total(snapshot.blocks, "requests_running")
