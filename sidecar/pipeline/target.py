@@ -16,18 +16,11 @@ from sidecar.pipeline.startup import Startup
 from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Facts
 from sidecar.runtimes.binding import Binding
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES
+from sidecar.runtimes.detection import PROBES
 from sidecar.runtimes.registry import Registry
 from sidecar.snapshot import EMPTY_BLOCK, Block, Snapshot
 
 AUTO = "auto"
-
-#: What is asked of a target whose runtime isn't known yet.
-UNKNOWN_ENDPOINTS = (
-    Endpoint("metrics", "/metrics", page=True),
-    Endpoint("version", "/version", api=True, every=10.0),
-    Endpoint("models", "/v1/models", api=True, every=10.0),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -63,6 +56,7 @@ class TargetPipeline:
         self._stages = tuple(stages)
         self._unknown = PageReader(lambda name: False)  # only tells whether it is a metrics page
         self._learnt: dict[str, Answer] = {}
+        self._by_endpoints = False
         self._bound_for: tuple[object, ...] = ()
         self._resets = ResetDetector()
         self._progress = Progress(settings.wedged_after)
@@ -79,7 +73,7 @@ class TargetPipeline:
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """What to ask of the target next."""
-        return UNKNOWN_ENDPOINTS if self.adapter is None else self.adapter.endpoints
+        return PROBES if self.adapter is None else self.adapter.endpoints
 
     @property
     def runtime(self) -> str:
@@ -156,10 +150,11 @@ class TargetPipeline:
         families: dict[str, str] = {}
         for answer in pages.values():
             families |= peek_families(answer.body)
-        found = self._registry.detector.detect(families)
+        found = self._registry.detector.detect(families, self._learnt | pages)
         self.detection = found.reason
         if not found.runtime:
             return False
+        self._by_endpoints = self._registry.detector.detect(families).runtime != found.runtime
         self.adapter = self._registry.adapter(found.runtime)
         for name, answer in self._learnt.items():
             self.adapter.learn(name, answer)
@@ -168,8 +163,11 @@ class TargetPipeline:
     def _changed_runtime(self, shape: Shape) -> bool:
         """Whether another runtime answers under this address now; the next read detects it anew."""
         found = self._registry.detector.detect(shape.families)
+        assert self.adapter is not None
         if not found.runtime or found.runtime == self.runtime:
             return False
+        if self._by_endpoints and found.runtime in self.adapter.mapping.layers:
+            return False  # the page is the engine's; what wraps it shows only in its endpoints
         self.adapter, self._learnt = None, {}
         return True
 
@@ -224,6 +222,8 @@ class TargetPipeline:
         health.progress_age = health.wedged = nan
         self._progress.forget()
         health.live, health.ready = _truth(self.facts.live), _truth(self.facts.ready)
+        if result == "not_found" and self.settings.runtime == AUTO:
+            self.adapter, self._learnt = None, {}  # something else answers here now
         if result == "refused":
             health.live = health.ready = 0.0
             self._startup.down(time)

@@ -13,8 +13,9 @@ from sidecar.runtimes.bind import bind_rules
 from sidecar.runtimes.binding import Binding
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES, Build
 from sidecar.runtimes.mapping import Mapping, load_mapping
+from sidecar.runtimes.relabel import NOTHING
 from sidecar.schema import Method, Scope, Status
-from sidecar.snapshot import Provenance
+from sidecar.snapshot import Labels, Provenance
 
 _START_TIME = "process_start_time_seconds"
 
@@ -29,6 +30,7 @@ class Endpoint:
     api: bool = False  # on the API's address where that differs from the metrics'
     every: float = 30.0
     method: str = "GET"
+    port: int | None = None  # another port of the same host
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +190,16 @@ class Adapter:
 
 
 def _merge(shapes: tuple[Shape, ...]) -> Shape:
+    """The series of several pages; one that stands on two of them is read from the first."""
     samples: list[Sample] = []
     families: dict[str, str] = {}
+    seen: set[tuple[str, Labels]] = set()
     for shape in shapes:
-        samples.extend(shape.samples)
+        own = [(sample.name, sample.labels) for sample in shape.samples]
+        samples += [
+            NOTHING if key in seen else sample for key, sample in zip(own, shape.samples, strict=True)
+        ]
+        seen.update(own)
         families |= shape.families
     return Shape(tuple(samples), families, tuple(bad for shape in shapes for bad in shape.bad_lines))
 

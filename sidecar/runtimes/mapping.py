@@ -93,10 +93,9 @@ class Fingerprint(_Strict):
     """What tells the runtime: a family on its page, or what a cheap endpoint says."""
 
     family: str = ""  # pattern of the canonical name
-    endpoint: str = ""  # path that answers 200, with …
-    holds: dict[str, str] = {}  # … JSON in which the value at a dotted path fits a pattern
-    body: str = ""  # … a body that fits a pattern at its start
-    server: str = ""  # pattern of its Server header
+    endpoint: str = ""  # name of one that answers 200, with …
+    holds: dict[str, str] = {}  # … JSON in which the values at dotted paths fit patterns
+    body: str = ""  # … or a body whose start fits a pattern
     confidence: float
     reason: str
 
@@ -181,15 +180,17 @@ class Mapping(_Strict):
         signals = dict(self.signals)
         for name, rules in by.signals.items():
             signals[name] = [*rules, *signals.get(name, [])]
-        return self.model_copy(
-            update={
-                "signals": signals,
-                "absent": {**self.absent, **by.absent},
-                "doors": {**by.doors, **self.doors},
-                "ignored": [*self.ignored, *by.ignored],
-                "deferred": {**self.deferred, **by.deferred},
-            }
+        return self.changed(
+            signals=signals,
+            absent={**self.absent, **by.absent},
+            doors={**by.doors, **self.doors},
+            ignored=[*self.ignored, *by.ignored],
+            deferred={**self.deferred, **by.deferred},
         )
+
+    def changed(self, **fields: Any) -> Mapping:
+        """This mapping with other fields. A copy would keep what was derived from the old ones."""
+        return Mapping(**{name: getattr(self, name) for name in Mapping.model_fields} | fields)
 
 
 def sample_names(rule: Rule) -> tuple[str, ...]:

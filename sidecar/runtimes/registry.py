@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sidecar.runtimes.adapter import Adapter, builtin_mapping
+from sidecar.runtimes.detection import Detection, Detector
 from sidecar.runtimes.mapping import Mapping
+from sidecar.runtimes.nim.adapter import Nim
 from sidecar.runtimes.tensorrt_llm.adapter import TensorRtLlm
 from sidecar.runtimes.triton.adapter import Triton
 from sidecar.runtimes.vllm.adapter import Vllm
@@ -16,48 +16,10 @@ ADAPTERS: dict[str, Callable[[Mapping | None], Adapter]] = {
     "vllm": Vllm,
     "triton": Triton,
     "tensorrt_llm": TensorRtLlm,
+    "nim": Nim,
 }
 
-#: Two runtimes whose confidences are closer than this are not told apart.
-AMBIGUOUS_BELOW = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """What a page says of its runtime; `runtime` is empty when it can't be told."""
-
-    runtime: str
-    confidence: float
-    reason: str
-
-
-class Detector:
-    """Tells the runtime by the families of a page; user mappings have fingerprints too."""
-
-    def __init__(self, mappings: dict[str, Mapping]) -> None:
-        self._prints = [
-            (runtime, re.compile(one.family), one.confidence, one.reason, mapping)
-            for runtime, mapping in mappings.items()
-            for one in mapping.fingerprints
-        ]
-
-    def detect(self, families: dict[str, str]) -> Detection:
-        scores: dict[str, tuple[float, str]] = {}
-        for runtime, pattern, confidence, reason, mapping in self._prints:
-            if confidence <= scores.get(runtime, (0.0, ""))[0]:
-                continue
-            hit = next((name for name in families if pattern.fullmatch(mapping.canonical(name))), None)
-            if hit is not None:
-                scores[runtime] = (confidence, f"{reason}: {hit}")
-        if not scores:
-            return Detection("", 0.0, "no family of a known runtime is on the page")
-        (first, best), *rest = sorted(scores.items(), key=lambda item: -item[1][0])
-        if rest and best[0] - rest[0][1][0] < AMBIGUOUS_BELOW:
-            names = " or ".join(
-                [first, *(name for name, score in rest if best[0] - score[0] < AMBIGUOUS_BELOW)]
-            )
-            return Detection("", best[0], f"ambiguous: {names}; set `runtime` for this target")
-        return Detection(first, best[0], best[1])
+__all__ = ["ADAPTERS", "Detection", "Detector", "Registry"]
 
 
 class Registry:

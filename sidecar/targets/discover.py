@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from yarl import URL
+
 from sidecar.exposition import peek_families
-from sidecar.runtimes.registry import Detector
+from sidecar.runtimes.adapter import Answer
+from sidecar.runtimes.detection import PROBES, Detector
 from sidecar.targets.failure import FetchError
 from sidecar.targets.fetch import Fetcher
 
@@ -46,5 +49,6 @@ async def _look(detector: Detector, fetcher: Fetcher, url: str, deadline: float)
         page = await fetcher.get(url, deadline=deadline)
     except FetchError as error:
         return Found(url, "", f"{error.result}")
-    found = detector.detect(peek_families(page.body))
+    name = next((probe.name for probe in PROBES if URL(url).path == probe.path), "")
+    found = detector.detect(peek_families(page.body), {name: Answer(page.status, page.body)})
     return Found(url, found.runtime, found.reason)

@@ -90,13 +90,15 @@ class Fetcher:
         accept: str = ACCEPT_METRICS,
         limit: int = PAGE_LIMIT,
         any_status: bool = False,
+        method: str = "GET",
     ) -> Page:
         """The page at `url`.
 
         `deadline` is a moment of the event loop's clock (`loop.time() + seconds`) and bounds everything, from
         name resolution to the last byte. `limit` bounds the body in bytes, as sent and as decoded. Without
         `any_status`, a status other than 200 is an error; with it (health, readiness) every status is an
-        answer. Raises FetchError.
+        answer. `method` is for what asks without changing anything, whatever its verb (Triton's index wants a
+        POST). Raises FetchError.
         """
         clock = asyncio.get_running_loop().time
         started = clock()
@@ -105,7 +107,7 @@ class Fetcher:
         # `from None`: aiohttp's own texts quote URLs, and a log prints causes and contexts.
         try:
             async with asyncio.timeout_at(deadline):
-                reply = await self._follow(target, accept, limit, any_status, parts)
+                reply = await self._follow(target, accept, limit, any_status, parts, method)
                 body, whole = await _decoded(reply, b"".join(parts), limit)
         except TimeoutError:
             received = sum(map(len, parts))
@@ -124,7 +126,7 @@ class Fetcher:
         )
 
     async def _follow(
-        self, url: URL, accept: str, limit: int, any_status: bool, parts: list[bytes]
+        self, url: URL, accept: str, limit: int, any_status: bool, parts: list[bytes], method: str
     ) -> aiohttp.ClientResponse:
         session = self._session or self._open()
         headers = {"Accept": accept}
@@ -132,8 +134,13 @@ class Fetcher:
             headers["Authorization"] = authorization
         secure = self._tls_context.context() if url.scheme == "https" else True
         for _ in range(MAX_REDIRECTS + 1):
-            reply = await session.get(
-                url, headers=headers, allow_redirects=False, ssl=secure, server_hostname=self._server_name
+            reply = await session.request(
+                method,
+                url,
+                headers=headers,
+                allow_redirects=False,
+                ssl=secure,
+                server_hostname=self._server_name,
             )
             try:
                 if reply.status in _REDIRECTS:

@@ -33,6 +33,8 @@ class Address:
             base = URL(self.api_url)
         elif endpoint.api and base.port in api_ports:
             base = base.with_port(api_ports[base.port])
+        if endpoint.port is not None:
+            base = base.with_port(endpoint.port)
         path = dict(self.paths).get(endpoint.name, endpoint.path)
         return URL(str(base).rstrip("/") + path, encoded=True)
 
@@ -76,6 +78,7 @@ class Target:
                 accept=ACCEPT_METRICS if endpoint.page else ACCEPT_ANY,
                 limit=self._limit if endpoint.page else FACT_LIMIT,
                 any_status=not endpoint.page,
+                method=endpoint.method,
             )
         except FetchError as error:
             return Answer(error=error.result, detail=error.detail)
