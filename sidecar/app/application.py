@@ -13,9 +13,12 @@ from typing import Any
 from yarl import URL
 
 from sidecar.app.board import Board
-from sidecar.app.parts import engine_of, registry_of, stages_of
+from sidecar.app.gpus import Gpus
+from sidecar.app.parts import engine_of, registry_of, signals_of
 from sidecar.app.runner import TargetRunner
 from sidecar.config import Config, ConfigError, ConfigFile, Target
+from sidecar.gpu.reading import GpuSource
+from sidecar.outputs import drain
 from sidecar.outputs.http import http_app
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import Listener, listen
@@ -31,6 +34,9 @@ LOOK_EVERY = 5.0
 WATCH_EVERY = 1.0
 LAST_READING_WITHIN = 2.0
 
+#: Runtimes whose own page has GPU families: the last resort where neither NVML nor an exporter answers.
+GPUS_ON_THEIR_PAGE = frozenset({"triton", "nim"})
+
 
 class _Judge:
     """The SLO engine as a stage that a reload can exchange under running targets."""
@@ -45,8 +51,10 @@ class _Judge:
 class Application:
     """One sidecar process. `start` returns with the listener up; `run` goes on until `stop`."""
 
-    def __init__(self, config: Config, file: ConfigFile | None = None) -> None:
-        """Raises ConfigError when the config's mappings can't be used."""
+    def __init__(
+        self, config: Config, file: ConfigFile | None = None, *, gpu_source: GpuSource | None = None
+    ) -> None:
+        """`gpu_source` stands in for the config's. Raises ConfigError when a mapping can't be used."""
         self.config = config
         self.board = Board()
         self.itself = SelfMetrics()
@@ -55,8 +63,14 @@ class Application:
         self._file = file
         self._registry = registry_of(config)
         self._store = StateStore(config.state_file) if config.state_file is not None else None
-        saved = self._store.load() if self._store is not None else None
-        self._judge = _Judge(engine_of(config, saved))
+        self._saved = self._store.load() if self._store is not None else {}
+        self._judge = _Judge(engine_of(config, self._saved))
+        self.gpus = Gpus(
+            lambda block: self.board.share("gpu", (block,)),
+            lambda: [target.name for target in self.config.targets],
+            self._runtimes_with_gpus,
+            gpu_source,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
@@ -75,13 +89,16 @@ class Application:
 
     async def start(self) -> None:
         """Listen and begin to read. Raises ListenError."""
-        self.listener = await listen(http_app(self.board.publication, self.itself), str(self.config.listen))
+        app = http_app(self.board.publication, self.itself)
+        drain.routes(app, self.board.publication)
+        self.listener = await listen(app, str(self.config.listen))
         log.info("serving %s/metrics", self.url)
         self.itself.config_loaded(time.time())
         self.board.swap()
         for target in self.config.targets:
             self._begin(target)
         self._spawn(self.itself.watch_loop())
+        self._spawn(self._keep_gpus())
         if not self.config.targets:
             self._spawn(self._discover())
         if self._file is not None:
@@ -106,6 +123,7 @@ class Application:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.gpus.close()
         await self._save()
         if self.listener is not None:
             await self.listener.close()
@@ -114,7 +132,8 @@ class Application:
         runner = TargetRunner(
             target,
             self._registry,
-            stages_of(self.config, self._judge, target),
+            [self._judge] if self.config.slos else [],
+            signals_of(self.config, target, gpus=lambda: self.gpus.figures(target.name), saved=self._saved),
             self.board.publish,
             self.itself.series_dropped,
         )
@@ -182,7 +201,10 @@ class Application:
         old, self.config = self.config, config
         if (config.listen, config.web_config_file) != (old.listen, old.web_config_file):
             log.warning("a change of listen or web_config_file takes effect with the next start")
-        mended = config.mappings != old.mappings or bool(config.slos) != bool(old.slos)
+        for runner in self.runners.values():
+            self._saved |= runner.signals.saved()
+        shared = ("mappings", "autoscaling", "cost")
+        mended = any(getattr(config, key) != getattr(old, key) for key in shared) or config.slos != old.slos
         self._registry, self._judge.engine = registry, engine
         wanted = {target.name: target for target in config.targets}
         for name in list(self.runners):
@@ -191,9 +213,24 @@ class Application:
         for name, target in wanted.items():
             if name not in self.runners:
                 self._begin(target)
+        await self.gpus.use(config.gpu)
         self.itself.config_loaded(time.time())
         log.info("config reloaded: %d targets", len(config.targets))
         return True
+
+    def _runtimes_with_gpus(self) -> list[str]:
+        """Pages of runtimes that tell of GPUs themselves."""
+        return [
+            runner.page_url
+            for runner in self.runners.values()
+            if runner.pipeline.runtime in GPUS_ON_THEIR_PAGE
+        ]
+
+    async def _keep_gpus(self) -> None:
+        """Open the source of GPUs, and anew when the config or what is known of the runtimes has changed."""
+        while True:
+            await self.gpus.use(self.config.gpu)
+            await asyncio.sleep(LOOK_EVERY)
 
     async def _keep_state(self) -> None:
         while True:
@@ -202,7 +239,10 @@ class Application:
 
     async def _save(self) -> None:
         if self._store is not None:
-            await asyncio.to_thread(self._store.save, self._judge.engine.saved())
+            state = self._judge.engine.saved()
+            for runner in self.runners.values():
+                state |= runner.signals.saved()
+            await asyncio.to_thread(self._store.save, state)
 
 
 def _targets_of(found: list[Found]) -> list[Target]:

@@ -102,8 +102,7 @@ def signals_of(
     return Signals(settings, gpus=gpus, saved=saved)
 
 
-def stages_of(config: Config, engine: Stage | None = None, target: Target | None = None) -> list[Stage]:
-    """The stages of one target's line, in order; `engine` judges the objectives of all targets."""
-    judge = engine if engine is not None else engine_of(config)
-    signals = signals_of(config, target)
-    return [judge, signals] if config.slos else [signals]
+def stages_of(config: Config) -> list[Stage]:
+    """The stages of a lone target's line, in order: its objectives, then what is derived of both."""
+    signals = signals_of(config)
+    return [engine_of(config), signals] if config.slos else [signals]

@@ -11,6 +11,7 @@ from sidecar.app.parts import address_of, fetcher_of, settings_of
 from sidecar.config import Target as TargetConfig
 from sidecar.pipeline import Stage, TargetPipeline
 from sidecar.runtimes.registry import Registry
+from sidecar.signals import Signals
 from sidecar.snapshot import Snapshot
 from sidecar.targets.poll import Poller
 from sidecar.targets.target import Target
@@ -26,11 +27,13 @@ class TargetRunner:
         config: TargetConfig,
         registry: Registry,
         stages: Sequence[Stage],
+        signals: Signals,
         publish: Callable[[Snapshot], None],
         dropped: Callable[[str, str, int], None],
     ) -> None:
         self.config = config
-        self.pipeline = TargetPipeline(settings_of(config), registry, stages)
+        self.signals = signals
+        self.pipeline = TargetPipeline(settings_of(config), registry, [*stages, signals])
         self._fetcher = fetcher_of(config)
         self._target = Target(address_of(config), self._fetcher, limit=config.max_page_size)
         self._publish = publish
@@ -39,6 +42,12 @@ class TargetRunner:
         self._poller = Poller(config.name, self._tick, interval=config.interval, timeout=config.timeout)
         self._facts: asyncio.Task[None] | None = None
         self._was: tuple[bool, str, str] | None = None
+
+    @property
+    def page_url(self) -> str:
+        """Where the runtime's metrics page is."""
+        page = next(one for one in self.pipeline.endpoints if one.page)
+        return str(self._target.address.of(page, self._api_ports))
 
     async def run(self) -> None:
         try:

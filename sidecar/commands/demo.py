@@ -14,9 +14,11 @@ from math import isnan, nan
 from sidecar.app import Application
 from sidecar.config import Config, ConfigError, load_bytes
 from sidecar.config.quantities import parse_duration
+from sidecar.gpu.simulated import SimulatedSource
 from sidecar.history import COUNT, SUM, VALUE, History
 from sidecar.outputs.server import ListenError
 from sidecar.simulator.demo import demo_server
+from sidecar.simulator.server import SimulatedVllm
 from sidecar.snapshot import Snapshot
 
 NAME = "demo"
@@ -71,11 +73,14 @@ async def _show(seconds: float, listen: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with demo_server(seconds) as server:
-        app = Application(_config(server.url, listen))
+        app = Application(
+            _config(server.url, listen),
+            gpu_source=SimulatedSource(lambda: _load(server), target="demo", interval=2.0),
+        )
         await app.start()
         print(
-            f"A simulated vLLM at {server.url}/metrics: no GPU, no model; its numbers obey\n"
-            f"what a real one's do. The sidecar reads it every second:\n\n"
+            f"A simulated vLLM at {server.url}/metrics, and two simulated GPUs: their\n"
+            f"numbers obey what real ones' do. The sidecar reads them every second:\n\n"
             f"  {app.url}/            status page\n"
             f"  {app.url}/metrics     the normalised page\n"
             f"  {app.url}/v1/signals  the same as JSON\n\n"
@@ -86,6 +91,13 @@ async def _show(seconds: float, listen: str) -> None:
             await _table(app, seconds, stop)
         finally:
             await app.close()
+
+
+def _load(server: SimulatedVllm) -> list[float]:
+    """Both GPUs hold a half of the model: they are as busy as the batch is full."""
+    replica = server.replica
+    running = sum(rank.running for rank in replica.ranks)
+    return [running / replica.config.engine.max_num_seqs] * 2
 
 
 def _config(url: str, listen: str) -> Config:

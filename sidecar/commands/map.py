@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sidecar.app import registry_of
 from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
+from sidecar.config import ConfigError, load
 from sidecar.outputs.prometheus.page import render_blocks
 from sidecar.pipeline import Settings, TargetPipeline
-from sidecar.runtimes.registry import Registry
 from sidecar.schema import Kind
 from sidecar.snapshot import Block, Series, Snapshot, is_absent
 
@@ -27,11 +28,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runtime", default="auto", help="runtime that the page is of (default: auto)")
     parser.add_argument("--runtime-version", default="", metavar="VERSION", help="where a rule depends on it")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    parser.add_argument("--config", metavar="FILE", help="where own mappings stand")
     parser.add_argument("--target", help="value of the label target (default: local, or the file's name)")
 
 
 def run(options: argparse.Namespace) -> int:
-    registry = Registry()
+    try:
+        registry = registry_of(load(options.config))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
     if options.runtime != "auto" and options.runtime not in registry.names:
         print(f"map: unknown runtime {options.runtime}; known: {', '.join(registry.names)}", file=sys.stderr)
         return 2
