@@ -19,6 +19,7 @@ function digits(value) {
 }
 
 export function percent(ratio) {
+  if (ratio != null && Math.abs(ratio) >= 10) return `${plain(ratio)}×`;
   return ratio == null ? DASH : `${(ratio * 100).toFixed(Math.abs(ratio) < 0.1 && ratio !== 0 ? 1 : 0)} %`;
 }
 

@@ -8,6 +8,9 @@ const $ = (id) => document.getElementById(id);
 const WORDS = { bad: "Now", warn: "Soon", note: "Note" };
 const PHASES = { to_port: "port", to_healthy: "healthy", to_ready: "ready", to_first_token: "first token" };
 const HEALTH = { up: "good", down: "bad", wedged: "bad", unknown: "bad", "not ready": "warn" };
+const REASONS = { idle: "nothing to do", load: "the load", backlog: "the queue", slo: "the load",
+  no_service_time: "what runs now; how long a request takes isn't known yet" };
+const LIMITS = { slots: "request slots", kv_cache: "KV cache", slo: "the latency objective", observed: "what it was seen to run" };
 const OPEN_AT_MOST = 3; // more targets than this begin closed
 
 const charts = new Map(); // target → Charts
@@ -142,15 +145,20 @@ function scaling(one) {
     const list = (found) => Object.entries(found).filter(([, value]) => value != null);
     const items = [
       ["Replicas this load needs", plain(row.demand), row.demand > 1 ? "bad" : ""],
-      ["Because", [row.reason, row.limit && `limit ${row.limit}`].filter(Boolean).join(", ").replaceAll("_", " ") || DASH],
+      ["Because of", because(row)],
       ["Offered load", `${plain(row.load)} requests at once`],
       ["Capacity", list(row.capacity).map(([limit, value]) => `${limit.replaceAll("_", " ")} ${plain(value)}`).join(", ") || DASH],
-      ["Saturation", list(row.saturation).map(([what, value]) => `${what.replaceAll("_", " ")} ${percent(value)}`).join(", ") || DASH],
+      ["Saturation", list(row.saturation).filter(([what]) => what !== "max").map(([what, value]) => `${what.replaceAll("_", " ")} ${percent(value)}`).join(", ") || DASH],
       ["Queue to compute", plain(row.queue_to_compute)],
     ];
     return table(several ? `Autoscaling: ${row.model}` : "Autoscaling", [["What"], ["Now", "wrap"]],
-      items.map(([what, value, kind]) => [what, h("strong", { class: kind || null }, value)]));
+      items.map(([what, value, kind]) => [what, kind == null ? value : h("strong", { class: kind || null }, value)]));
   }));
+}
+
+function because(row) {
+  const limit = LIMITS[row.limit] || row.limit;
+  return [REASONS[row.reason] || row.reason, limit && `limited by ${limit}`].filter(Boolean).join(", ") || DASH;
 }
 
 function scrapes(rows) {
