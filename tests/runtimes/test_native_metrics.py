@@ -9,7 +9,7 @@ import pytest
 from sidecar.runtimes.adapter import builtin_mapping
 
 HERE = Path(__file__).parent
-RUNTIMES = ("triton", "tensorrt_llm")
+RUNTIMES = ("triton", "tensorrt_llm", "nim")
 NATIVE = [
     (runtime, name)
     for runtime in RUNTIMES
