@@ -170,6 +170,22 @@ class Snapshot:
     extra: tuple[Block, ...] = ()
     reasons: dict[str, str] = field(default_factory=dict)
 
+    def with_extra(self, block: Block) -> Snapshot:
+        """This snapshot with one more block. Written out: `replace` costs several times as much."""
+        return Snapshot(
+            self.target,
+            self.runtime,
+            self.time,
+            self.mono,
+            self.epoch,
+            self.up,
+            self.data,
+            self.life,
+            self.provenance,
+            (*self.extra, block),
+            self.reasons,
+        )
+
     @property
     def blocks(self) -> tuple[Block, ...]:
         return (self.data, self.life, *self.extra)

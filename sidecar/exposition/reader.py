@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
-from operator import ne
+from operator import is_, ne
 
 from sidecar.exposition.errors import BadLine, PageError, shown
 from sidecar.exposition.lines import number, value_of
@@ -91,7 +91,7 @@ class PageReader:
             body = body.replace(b"\r\n", b"\n")
         lines = body.split(b"\n")
         if not self._copy(lines):
-            self._compiled.lines = []  # half copied: the next page must not be compared with it
+            self._compiled.lines = []  # should this page fail: the next must not be compared with it
             if not self._rearrange(lines):
                 self._compile(lines)
         return Reading(self._shape, self._values)
@@ -101,21 +101,22 @@ class PageReader:
         compiled = self._compiled
         if len(lines) != len(compiled.lines):
             return False
-        prefixes, slots, values = compiled.prefixes, compiled.slots, self._values
-        for i in compress(range(len(lines)), map(ne, lines, compiled.lines)):
-            line, prefix = lines[i], prefixes[i]
-            if not line.startswith(prefix):
+        moved = list(compress(range(len(lines)), map(ne, lines, compiled.lines)))
+        changed = [lines[i] for i in moved]
+        rests = list(map(bytes.removeprefix, changed, [compiled.prefixes[i] for i in moved]))
+        if any(map(is_, rests, changed)):  # `removeprefix` gives the line itself when it begins otherwise
+            return False
+        try:
+            numbers = list(map(float, rests))
+            if b"_" in b"".join(rests):
                 return False
-            rest = line[len(prefix) :]
+        except ValueError:
             try:
-                value = float(rest)
-                if b"_" in rest:
-                    return False
+                numbers = list(map(value_of, rests))  # timestamps, exemplars
             except ValueError:
-                try:
-                    value = value_of(rest)
-                except ValueError:
-                    return False
+                return False
+        slots, values = compiled.slots, self._values
+        for i, value in zip(moved, numbers, strict=True):
             if slots[i] >= 0:
                 values[slots[i]] = value
         compiled.lines = lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 from typing import Protocol
 
@@ -249,7 +249,7 @@ class TargetPipeline:
         for stage in self._stages:
             block = stage.feed(snapshot)
             if block is not None:
-                snapshot = replace(snapshot, extra=(*snapshot.extra, block))
+                snapshot = snapshot.with_extra(block)
         return snapshot
 
 
