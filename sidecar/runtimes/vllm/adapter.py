@@ -85,16 +85,16 @@ class Vllm(Adapter):
     def _cancelled(self, build: Build, model: str) -> None:
         """A client that goes away leaves a TTFT observation and no finish (vllm#31503).
 
-        cancelled ≥ first tokens − finished − running − preempted and waiting, since what is in flight may
-        have had its first token: a lower bound that is exact when the engine is idle. How many of those that
-        wait were preempted isn't told: no more than wait, and no more than were ever preempted. V0 counted
-        TTFT twice with chunked prefill, so only pages with an `engine` label (0.8.5 and newer) are judged.
+        cancelled ≥ first tokens − finished − running − waiting: what runs, and what was preempted and waits
+        again, may have had its first token. A lower bound that is exact when the engine is idle. (Preemptions
+        can't tell how many of those that wait had one: they are counted when the request runs again.) V0
+        counted TTFT twice with chunked prefill, so only pages with an `engine` label (0.8.5 and newer) are
+        judged.
         """
         first = build.slots("vllm:time_to_first_token_seconds_count", model_name=model)
         finished = build.slots(_SUCCESS, model_name=model)
         running = build.slots("vllm:num_requests_running", model_name=model)
         waiting = build.slots("vllm:num_requests_waiting", model_name=model)
-        preempted = build.slots("vllm:num_preemptions_total", model_name=model)
         aborted = build.slots(_SUCCESS, model_name=model, finished_reason="abort")
         in_flight_is_told = running or "vllm:num_requests_running" in build.shape.families
         is_v1 = any(build.shape.samples[slot].label("engine") for slot in first)
@@ -102,13 +102,11 @@ class Vllm(Adapter):
             return
 
         def cancelled(out: list[float], raw: Sequence[float]) -> float:
-            over = _sum(raw, waiting)
-            if preempted:
-                over = min(over, _sum(raw, preempted))
-            gone = _sum(raw, first) - _sum(raw, finished) - _sum(raw, running) - over
+            in_flight = _sum(raw, running) + _sum(raw, waiting)
+            gone = _sum(raw, first) - _sum(raw, finished) - in_flight
             return self._risen((model, "cancelled"), gone) + _sum(raw, aborted)
 
-        source = "vllm:time_to_first_token_seconds_count - finished - running"
+        source = "vllm:time_to_first_token_seconds_count - finished - in flight"
         self._estimate(build, model, "cancelled", cancelled, source)
 
     def _errors(self, build: Build, model: str) -> None:
