@@ -27,7 +27,7 @@ from sidecar.gpu.nvml.process import Child
 from sidecar.gpu.reading import OPTIONAL
 from sidecar.outputs.prometheus.page import render_blocks
 
-PASSES, EVERY = 5, 0.5
+PASSES, EVERY = 5, 0.25
 LOAD_BYTES = 1 << 30
 
 

@@ -38,12 +38,12 @@ def test_a_hang_in_any_call_fails_that_collection_and_no_more(world, source):
 
     async def hang(function):
         here = world(TWO, **{f"delay_ms__{function}": "60000"})
-        one = source(here, start_deadline=1.5, retry=0.0, interval=0.0)
+        one = source(here, start_deadline=0.7, retry=0.0, interval=0.0)
         try:
-            first = await one.read(1.5)
+            first = await one.read(0.7)
             if first.ok:  # a call of the second pass: GPM has measured
                 await asyncio.sleep(0.12)
-                first = await one.read(1.5)
+                first = await one.read(0.7)
             here.become(TWO)
             return function, first, await one.read(20.0)
         finally:
@@ -60,7 +60,7 @@ def test_a_hang_in_any_call_fails_that_collection_and_no_more(world, source):
             await one.close()
         functions = {function for function, _ in here.calls} - {"nvmlShutdown", "nvmlGpmSampleFree"}
         assert {"nvmlInitWithFlags", "nvmlDeviceGetFieldValues", "nvmlGpmMetricsGet"} <= functions
-        limit = asyncio.Semaphore(12)
+        limit = asyncio.Semaphore(16)
 
         async def limited(function):
             async with limit:
@@ -359,3 +359,77 @@ def test_a_cancelled_collection_leaves_no_child(world, source):
 
     pid = asyncio.run(run())
     assert not Path(f"/proc/{pid}").exists()
+
+
+def pids_over(one, clock, steps):
+    """The child's pid after each step's collection."""
+
+    async def run():
+        pids = []
+        try:
+            for wait, change in steps:
+                clock.now += wait
+                if change is not None:
+                    change()
+                await one.read(5.0)
+                pids.append(one.child_pid)
+            return pids
+        finally:
+            await one.close()
+
+    return asyncio.run(run())
+
+
+def test_a_child_is_replaced_after_a_day(world, source):
+    clock = Clock()
+    one = source(world(TWO), mono=clock)
+    first, still, gone, new = pids_over(one, clock, [(0, None), (86_000, None), (500, None), (10, None)])
+    assert first == still and gone is None and new not in (None, first)
+
+
+def test_a_gpu_that_was_reset_is_seen_by_a_new_child(world, source):
+    clock, here = Clock(), world(TWO)
+    one = source(here, mono=clock)
+
+    def lost():
+        here.become(TWO, gpu__0__lost="1")
+
+    def back():
+        here.become(TWO)
+
+    steps = [(0, None), (10, lost), (299, None), (2, None), (10, back), (400, None)]
+    first, second, third, gone, new, after = pids_over(one, clock, steps)
+    assert first == second == third and gone is None and new == after != first
+
+
+def test_a_gpu_of_somebody_else_is_counted_and_passed_over(world, source, series):
+    clock = Clock()
+    one = source(world(TWO, gpu__0__handle="!4"), mono=clock)
+
+    async def run():
+        try:
+            before = await one.read(5.0)
+            pid = one.child_pid
+            clock.now += 400
+            await one.read(5.0)
+            return before, pid == one.child_pid
+        finally:
+            await one.close()
+
+    reading, same_child = asyncio.run(run())
+    found = series(reading.block)
+    assert reading.ok and found["gpu_devices"] == 2
+    assert not of(found, FIRST) and of(found, SECOND)
+    assert ("GPU 0", "permission") in {(note.what, note.reason) for note in reading.notes}
+    assert same_child  # it is no lost GPU that a new child might see
+
+
+def test_a_driver_that_was_unloaded_ends_the_child(world, source):
+    clock, here = Clock(), world(TWO)
+    one = source(here, mono=clock)
+
+    def unloaded():
+        here.become(TWO, err__nvmlDeviceGetPowerUsage="1")
+
+    first, gone = pids_over(one, clock, [(0, None), (10, unloaded)])
+    assert first is not None and gone is None

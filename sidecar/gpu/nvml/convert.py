@@ -186,7 +186,7 @@ class _Gpu:
             )
         mask = self._read.get("reasons")
         for bit, reason in CLOCK_REASONS.items():
-            if mask is not None and self._facts.get("reasons_supported", 0) & bit:
+            if mask is not None and self._facts.get("reasons_supported", ~0) & bit:
                 yield row("gpu_clock_limited", float(bool(mask & bit)), gpu_uuid=self._uuid, reason=reason)
         for field, reason in CLOCK_REASON_FIELDS.items():
             yield from self._scaled(

@@ -218,7 +218,7 @@ class Gpu:
             return None
 
     def _slices(self) -> list[dict[str, Any]]:
-        """Compute instances. Slots are sparse, and reborn when the GPU is sliced anew: each time anew."""
+        """Compute instances, looked up at each pass: slots are sparse, and reborn when the GPU is sliced anew."""
         found = []
         for i in range(self._ask.get("mig_slots", ("nvmlDeviceGetMaxMigDeviceCount",)) or 0):
             try:
@@ -235,10 +235,10 @@ class Gpu:
         seen: set[int] = set()
         entries = []
         for uuid, leaf in found:
+            if leaf.gi is None:
+                continue
             entry = {"uuid": uuid, "gi": leaf.gi, "ci": leaf.ci, "name": leaf.name, "codes": leaf.ask.codes}
-            if (
-                leaf.gi is not None and leaf.gi not in seen
-            ):  # compute instances share their GPU instance's memory
+            if leaf.gi not in seen:  # compute instances share their GPU instance's memory
                 seen.add(leaf.gi)
                 read = self._leaf(leaf.ask, leaf.gi)
                 entry["read"] = {name: value for name, value in read.items() if value is not None}

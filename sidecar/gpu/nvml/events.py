@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 XID = 0x8
 TIMEOUT = 10
-WAIT_MS = 200
+WAIT_MS = 100
 
 
 class XidWatch(threading.Thread):

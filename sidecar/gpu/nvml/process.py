@@ -15,7 +15,7 @@ from typing import Any
 MAX_ANSWER = 1 << 20
 
 _ROOT = str(Path(__file__).resolve().parents[3])
-_START = f"import sys; sys.path.insert(0, {_ROOT!r}); from sidecar.gpu.nvml.child import main; main()"
+_START = f"import sys; sys.path.append({_ROOT!r}); from sidecar.gpu.nvml.child import main; main()"
 
 
 class ChildFailed(Exception):

@@ -23,6 +23,8 @@ RECYCLE_AFTER = 86_400.0
 RECYCLE_RSS = 64 << 20
 LOOK_AGAIN_AFTER = 300.0  # a GPU that was reset is seen by a new child only
 RETRY_FIRST, RETRY_LAST = 60.0, 900.0
+UNINITIALIZED = 1
+LOST_CODES = frozenset((15, 16, 28, 999))
 
 
 class NvmlSource:
@@ -168,16 +170,17 @@ class NvmlSource:
         return rows
 
     async def _recycle(self, answer: dict[str, Any], found: Converted) -> None:
-        """Let a child go that is old, has grown, or may not see that a GPU came back."""
+        """Let a child go that is old, has grown, has lost its driver, or may not see that a GPU came back."""
         now = self._mono()
-        whole = not found.shut and all(found.up.values()) and bool(found.up)
+        whole = not LOST_CODES.intersection(found.shut) and all(found.up.values()) and bool(found.up)
         if whole:
             self._down_since = None
         elif self._down_since is None:
             self._down_since = now
         waited = self._down_since is not None and now - self._down_since > LOOK_AGAIN_AFTER
         grown = answer.get("rss", 0) > RECYCLE_RSS
-        if waited or grown or now - self._born > RECYCLE_AFTER:
+        unloaded = any(UNINITIALIZED in gpu.get("codes", {}).values() for gpu in answer["gpus"])
+        if waited or grown or unloaded or now - self._born > RECYCLE_AFTER:
             self._down_since = None
             await self.close()
 

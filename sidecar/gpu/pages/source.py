@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -11,6 +12,8 @@ from sidecar.gpu.owners import Owners
 from sidecar.gpu.pages import BY_SOURCE, detect, read_with
 from sidecar.gpu.pages.adapt import Adapted
 from sidecar.gpu.reading import OPTIONAL, GpuNote, GpuReading, Row, row
+
+log = logging.getLogger(__name__)
 
 #: GET of a URL within that many seconds.
 Fetch = Callable[[str, float], Awaitable[bytes]]
@@ -67,6 +70,7 @@ class PageSource:
         self._collection = Collection(source if self._table else "page", 3 * interval)
         self._left_out = OPTIONAL - frozenset(optional)
         self._frozen = Frozen()
+        self._unmapped = ""
         self._wall, self._mono = wall, mono
 
     async def read(self, deadline: float) -> GpuReading:
@@ -103,11 +107,18 @@ class PageSource:
         rows = [one for one in page.rows if one[0] not in self._left_out]
         rows.append(row("gpu_devices", float(page.devices)))
         notes = list(page.notes)
+        self._tell_unmapped(notes)
         if allocation.note:
             notes.append(GpuNote("", "gpu_allocation_info", "unknown_owner", allocation.note))
         return self._collection.good(
             self._owners.shown(rows, allocation), notes, time=self._wall(), mono=now, took=now - began
         )
+
+    def _tell_unmapped(self, notes: Iterable[GpuNote]) -> None:
+        for note in notes:
+            if note.reason == "unmapped" and note.detail != self._unmapped:
+                self._unmapped = note.detail
+                log.info("%s: families that are not mapped: %s", self._url, note.detail)
 
     def _bad(
         self, reason: str, detail: str, began: float, notes: Iterable[GpuNote] = (), *, keep: bool = False
