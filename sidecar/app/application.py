@@ -19,6 +19,7 @@ from sidecar.app.runner import TargetRunner
 from sidecar.config import Config, ConfigError, ConfigFile, Target
 from sidecar.gpu.reading import GpuSource
 from sidecar.outputs import drain
+from sidecar.outputs.access import Access
 from sidecar.outputs.http import http_app
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import Listener, listen
@@ -62,6 +63,7 @@ class Application:
         self.listener: Listener | None = None
         self._file = file
         self._registry = registry_of(config)
+        self._access = Access(config.web_config_file) if config.web_config_file is not None else None
         self._store = StateStore(config.state_file) if config.state_file is not None else None
         self._saved = self._store.load() if self._store is not None else {}
         self._judge = _Judge(engine_of(config, self._saved))
@@ -91,7 +93,10 @@ class Application:
         """Listen and begin to read. Raises ListenError."""
         app = http_app(self.board.publication, self.itself)
         drain.routes(app, self.board.publication)
-        self.listener = await listen(app, str(self.config.listen))
+        if self._access is not None:
+            self._access.protect(app)
+        tls = self._access.tls if self._access is not None else None
+        self.listener = await listen(app, str(self.config.listen), tls=tls)
         log.info("serving %s/metrics", self.url)
         self.itself.config_loaded(time.time())
         self.board.swap()
