@@ -71,6 +71,11 @@ class Build:
         if known is not None and known.status is Status.OK:
             self._provenance[signal] = replace(known, note="; ".join(filter(None, (known.note, note))))
 
+    def took(self, signal: str, place: int = 0) -> None:
+        """State that a signal was computed from a source of the mapping's `computed`."""
+        origin = self.mapping.computed[signal][place]
+        self.note(Provenance(signal, Status.OK, origin.method, origin.source, origin.scope, origin.note))
+
     def says(self, signal: str) -> Provenance | None:
         return self._provenance.get(signal)
 

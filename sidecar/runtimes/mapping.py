@@ -89,6 +89,15 @@ class Absent(_Strict):
     note: str = ""
 
 
+class Origin(_Strict):
+    """Where a signal comes from that the adapter's code computes."""
+
+    source: str
+    method: Method = Method.DERIVED
+    scope: Scope = Scope.ENGINE
+    note: str = ""
+
+
 class Fingerprint(_Strict):
     """What tells the runtime: a family on its page, or what a cheap endpoint says."""
 
@@ -117,6 +126,7 @@ class Mapping(_Strict):
     fingerprints: list[Fingerprint] = []
     layers: list[str] = []  # runtimes that may run inside this one and show through its page
     signals: dict[str, list[Rule]] = {}
+    computed: dict[str, list[Origin]] = {}  # signals that the adapter's code computes, best source first
     absent: dict[str, Absent] = {}
     reads: list[str] = []  # sample names that the adapter's code reads beside the rules
     ignored: list[str] = []  # patterns of families that say nothing of the runtime
@@ -124,7 +134,7 @@ class Mapping(_Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in (*self.signals, *self.absent):
+        for name in (*self.signals, *self.computed, *self.absent):
             if name.partition(":")[0] not in SIGNALS:
                 raise ValueError(f"signals.{name}: the schema has no such signal")
         for name, rules in self.signals.items():

@@ -30,9 +30,9 @@ def coverage_markdown() -> str:
 
 
 def _cell(mapping: Mapping, signal: str) -> str:
-    rules = mapping.signals.get(signal)
-    if rules:
-        method = rules[0].method
+    sources = [*mapping.signals.get(signal, ()), *mapping.computed.get(signal, ())]
+    if sources:
+        method = sources[0].method
         return "**native**" if method is Method.NATIVE else f"*{method.value}*"
     why = mapping.absent.get(signal)
     if why is not None and why.status is Status.NEEDS_FLAG:

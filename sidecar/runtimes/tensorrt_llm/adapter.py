@@ -10,10 +10,9 @@ from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Model
 from sidecar.runtimes.build import Build
 from sidecar.runtimes.mapping import Mapping
 from sidecar.runtimes.relabel import NOTHING, Relabelling, with_labels
-from sidecar.runtimes.tensorrt_llm.iterations import IDLE_AFTER, Iterations
+from sidecar.runtimes.tensorrt_llm.iterations import Iterations
 from sidecar.runtimes.tensorrt_llm.pids import Pids
-from sidecar.schema import Method, Scope, Status
-from sidecar.snapshot import Labels, Provenance
+from sidecar.snapshot import Labels
 
 _PROMETHEUS = Endpoint("metrics", "/prometheus/metrics", page=True)
 _ROWS = Endpoint("iterations", "/metrics", page=True)
@@ -147,9 +146,6 @@ class _Present:
         self._waiting()
         self._kv_cache()
 
-    def _note(self, signal: str, method: Method, source: str, note: str) -> None:
-        self._build.note(Provenance(signal, Status.OK, method, source, Scope.ENGINE, note))
-
     def _running(self) -> None:
         live = self._slots("trtllm_scheduled_batch_size")
         rows = self._slots("json:running")
@@ -158,24 +154,13 @@ class _Present:
         if not slots:
             return
         self._build.computed("requests_running", self._labels, lambda out, raw: _sum(raw, slots))
-        if live:
-            self._note("requests_running", Method.NATIVE, "trtllm_scheduled_batch_size", "")
-        elif rows:
-            note = f"0 when no row came for {IDLE_AFTER:g} s"
-            self._note("requests_running", Method.DERIVED, "/metrics numScheduledRequests − completed", note)
-        else:
-            note = (
-                "the last drained row's: it stays when idle, and lags in a burst; "
-                "trtllm_scheduled_batch_size of newer builds doesn't"
-            )
-            self._note("requests_running", Method.ESTIMATED, "trtllm_num_scheduled_requests", note)
+        self._build.took("requests_running", 0 if live else 1 if rows else 2)
 
     def _waiting(self) -> None:
         rows = self._slots("json:queued") + self._slots("json:unscheduled")
         if rows:
             self._build.computed("requests_waiting", self._labels, lambda out, raw: _sum(raw, rows))
-            source = "/metrics numQueuedRequests + (numActiveRequests − numScheduledRequests)"
-            self._note("requests_waiting", Method.DERIVED, source, f"0 when no row came for {IDLE_AFTER:g} s")
+            self._build.took("requests_waiting", 0)
             return
         queued = self._slots("trtllm_num_requests_waiting")
         active = self._slots("trtllm_num_requests_running")
@@ -191,12 +176,7 @@ class _Present:
             return _sum(raw, queued) + max(0.0, held)
 
         self._build.computed("requests_waiting", self._labels, waiting)
-        self._note(
-            "requests_waiting",
-            Method.ESTIMATED,
-            "trtllm_num_requests_waiting + (num_requests_running − num_scheduled_requests)",
-            "active and unscheduled requests wait, too; the last drained row's: it lags at the start of a burst",
-        )
+        self._build.took("requests_waiting", 1)
 
     def _kv_cache(self) -> None:
         used, most = (
@@ -217,16 +197,13 @@ class _Present:
                     (_ratio(raw[u], raw[m]) for u, m in zip(used, most, strict=True)), default=nan
                 ),
             )
-            source, note = "/metrics kvCacheStats", "the newest row's: it stays when idle"
         elif told:
             for signal in ("kv_cache_usage_ratio", "kv_cache_usage_max_ratio"):
                 self._build.computed(signal, self._labels, lambda out, raw: max(raw[slot] for slot in told))
-            source = "trtllm_kv_cache_utilization"
-            note = "rank 0's, of the last drained row: it stays when idle, and lags in a burst"
         else:
             return
         for signal in ("kv_cache_usage_ratio", "kv_cache_usage_max_ratio"):
-            self._note(signal, Method.NATIVE if told and not used else Method.DERIVED, source, note)
+            self._build.took(signal, 0 if used and most else 1)
         self._capacity()
 
     def _capacity(self) -> None:
@@ -240,7 +217,7 @@ class _Present:
                 self._labels,
                 lambda out, raw: _sum(raw, blocks) * raw[size[0]] or nan,
             )
-            self._note("kv_cache_capacity_tokens", Method.DERIVED, "max blocks × tokens per block", "")
+            self._build.took("kv_cache_capacity_tokens")
 
 
 def _sum(raw: Sequence[float], slots: Sequence[int]) -> float:

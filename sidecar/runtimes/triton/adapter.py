@@ -13,11 +13,9 @@ from sidecar.runtimes.binding import Computed
 from sidecar.runtimes.build import Build
 from sidecar.runtimes.mapping import Mapping
 from sidecar.runtimes.relabel import NOTHING, Relabelling, with_labels
-from sidecar.runtimes.triton.frozen import FROZEN_AFTER, LastIteration
+from sidecar.runtimes.triton.frozen import LastIteration
 from sidecar.runtimes.triton.models import Index, ModelConfig, read_config, read_index
 from sidecar.runtimes.triton.reloads import Reloads
-from sidecar.schema import Method, Scope, Status
-from sidecar.snapshot import Provenance
 
 #: Models whose config is asked for.
 MAX_CONFIGS = 512
@@ -238,34 +236,12 @@ class Triton(Adapter):
                 return total("waiting", raw)
             return max(0.0, total("active", raw) - total("scheduled", raw))
 
-        note = f"0 when the last iteration is older than {FROZEN_AFTER:g} s: the gauges freeze when idle"
         labels = build.labels(model, {"model_version": version})
         build.computed("requests_running", labels, running)
-        build.note(
-            Provenance(
-                "requests_running",
-                Status.OK,
-                Method.NATIVE,
-                "nv_trt_llm_request_metrics{scheduled}",
-                Scope.ENGINE,
-                note,
-            )
-        )
-        if not (by_type["waiting"] or by_type["active"]):
-            return
-        told = "waiting" if by_type["waiting"] else "active − scheduled"
-        method = Method.NATIVE if by_type["waiting"] else Method.DERIVED
-        build.computed("requests_waiting", labels, waiting)
-        build.note(
-            Provenance(
-                "requests_waiting",
-                Status.OK,
-                method,
-                f"nv_trt_llm_request_metrics{{{told}}}",
-                Scope.ENGINE,
-                note,
-            )
-        )
+        build.took("requests_running")
+        if by_type["waiting"] or by_type["active"]:
+            build.computed("requests_waiting", labels, waiting)
+            build.took("requests_waiting", 0 if by_type["waiting"] else 1)
 
     def _kv_cache(self, build: Build, model: str, version: str) -> None:
         fresh = self._fresh(build, model, version)
@@ -288,17 +264,13 @@ class Triton(Adapter):
             return raw[block["max"][0]] * raw[block["tokens_per"][0]] or nan
 
         labels = build.labels(model, {"model_version": version})
-        source = "nv_trt_llm_kv_cache_block_metrics"
         if block["fraction"] or (block["used"] and block["max"]):
-            note = "absent when the last iteration is old: the gauge freezes when idle"
             for signal in ("kv_cache_usage_ratio", "kv_cache_usage_max_ratio"):
                 build.computed(signal, labels, usage)
-                build.note(Provenance(signal, Status.OK, Method.NATIVE, source, Scope.ENGINE, note))
+                build.took(signal)
         if block["max"] and block["tokens_per"]:
             build.computed("kv_cache_capacity_tokens", labels, capacity)
-            build.note(
-                Provenance("kv_cache_capacity_tokens", Status.OK, Method.DERIVED, source, Scope.ENGINE)
-            )
+            build.took("kv_cache_capacity_tokens")
 
     def _request_slots(self, build: Build) -> None:
         """How many requests classic models execute at once, by their configs."""
@@ -306,15 +278,7 @@ class Triton(Adapter):
         for config in told:
             build.constant("request_slots", build.labels(config.name, {}), float(config.slots or 0))
         if told:
-            build.note(
-                Provenance(
-                    "request_slots",
-                    Status.OK,
-                    Method.DERIVED,
-                    "/v2/models/…/config: instances × max_batch_size",
-                    Scope.SERVER,
-                )
-            )
+            build.took("request_slots")
 
 
 def _served(build: Build, name: str) -> list[tuple[str, str]]:
