@@ -64,6 +64,7 @@ def diagnose(pipeline: TargetPipeline, snapshot: Snapshot) -> Diagnosis:
             *_page(pipeline),
             *_coverage(snapshot),
             *_life(snapshot),
+            *_own(pipeline),
             *_plausible(snapshot),
             *_completeness(pipeline),
         ]
@@ -131,6 +132,14 @@ def _life(snapshot: Snapshot) -> Iterator[Finding]:
         )
     if snapshot.life.get("target_ready") == 0:
         yield Finding(Level.WARNING, "the runtime says that it is not ready")
+
+
+def _own(pipeline: TargetPipeline) -> Iterator[Finding]:
+    """What only this runtime's adapter can tell."""
+    if pipeline.adapter is not None:
+        for sentence in pipeline.adapter.findings():
+            what, _, mend = sentence.partition(": ")
+            yield Finding(Level.WARNING, what, mend)
 
 
 def _plausible(snapshot: Snapshot) -> Iterator[Finding]:
