@@ -100,6 +100,12 @@ class World:
         return found[-1] if found else ""
 
 
+@pytest.fixture(scope="session")
+def world_in(drivers: dict[str, Path]) -> Callable[[Path], World]:
+    """An empty world in a folder, with the newest driver."""
+    return lambda folder: World(folder, drivers["590"])
+
+
 @pytest.fixture
 def world(drivers: dict[str, Path], tmp_path: Path) -> Iterator[Callable[..., World]]:
     """Makes worlds: `world("s01_healthy_two_h200", driver="470", err__nvmlDeviceGetName="4")`."""
@@ -113,7 +119,7 @@ def world(drivers: dict[str, Path], tmp_path: Path) -> Iterator[Callable[..., Wo
     yield make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def source() -> Callable[..., NvmlSource]:
     """A source that lives in a world."""
 

@@ -1,4 +1,4 @@
-"""`inference-sidecar gpu`, as a program."""
+"""`inference-sidecar gpu`, and the script that captures real GPUs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,40 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from sidecar.cli import main
 from sidecar.exposition import read_page
 
 TWO = "s01_healthy_two_h200"
 FIRST = "GPU-00000000-1111-2222-3333-444444444444"
 
 
-def run(here, *arguments):
-    environ = os.environ | here.environ
-    command = [sys.executable, "-m", "sidecar.cli", "gpu", *arguments]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_a_table_for_a_person(world):
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command line in a world, in this process: only the reading child needs to be another."""
+
+    def in_world(here, *arguments):
+        for name, value in here.environ.items():
+            monkeypatch.setenv(name, value)
+        code = main(["gpu", *arguments])
+        out, err = capsys.readouterr()
+        return Done(code, out, err)
+
+    return in_world
+
+
+def test_a_table_for_a_person(world, run):
     done = run(world("s05_mig_sparse"))
     assert done.returncode == 0, done.stderr
     assert "NVIDIA A100-SXM4-40GB" in done.stdout and "627/700 W" in done.stdout
@@ -30,7 +47,7 @@ def test_a_table_for_a_person(world):
     assert "not available of" in done.stdout
 
 
-def test_the_page(world):
+def test_the_page(world, run):
     done = run(world(TWO), "--format", "text")
     assert done.returncode == 0, done.stderr
     page = read_page(done.stdout.encode())
@@ -42,7 +59,7 @@ def test_the_page(world):
 
 
 @pytest.mark.parametrize("how", [["--json"], ["--format", "json"]])
-def test_json(how, world):
+def test_json(how, world, run):
     done = run(world(TWO), *how)
     told = json.loads(done.stdout)
     assert told["ok"] and told["source"] == "nvml"
@@ -52,13 +69,13 @@ def test_json(how, world):
     assert (FIRST, "gpu_ecc_errors_total", "not_supported") in missing
 
 
-def test_no_gpu_and_why(world):
+def test_no_gpu_and_why(world, run):
     done = run(world("s08_driver_not_loaded"), "--set", "gpu.source=nvml")
     assert done.returncode == 1
     assert "no GPU" in done.stdout and "driver is not loaded" in done.stdout
 
 
-def test_what_it_is_asked_makes_no_sense(world):
+def test_what_it_is_asked_makes_no_sense(world, run):
     assert run(world(TWO), "--set", "gpu.source=magic").returncode == 2
     assert run(world(TWO), "--set", "gpu.source=dcgm").returncode == 2
 
