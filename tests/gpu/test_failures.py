@@ -433,3 +433,33 @@ def test_a_driver_that_was_unloaded_ends_the_child(world, source):
 
     first, gone = pids_over(one, clock, [(0, None), (10, unloaded)])
     assert first is not None and gone is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"gpus": [{}], "devices": 1}, {"gpus": None, "devices": 1}, {"gpus": [], "devices": "x"}],
+)
+def test_an_answer_of_another_shape_is_a_failed_collection(answer, world, source, series):
+    """The child is this project's own, so this is a driver or a bug; the loop goes on either way."""
+
+    class Scripted:
+        pid = 0
+
+        async def ask(self, deadline):
+            return answer
+
+        async def end(self):
+            pass
+
+    one = source(world(TWO))
+    one._child = Scripted()
+
+    async def run():
+        try:
+            return await one.read(5.0), await one.read(5.0)
+        finally:
+            await one.close()
+
+    odd, after = asyncio.run(run())
+    assert not odd.ok and odd.notes[0].reason == "parse"
+    assert after.ok

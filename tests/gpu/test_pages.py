@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.exposition import PageError
 from sidecar.gpu import pages
@@ -238,3 +241,18 @@ def test_a_renamed_field_gives_the_same_series(series):
 def test_a_page_read_by_map_shows_every_pod(series):
     found = series(pages.read((HERE / "cases" / "p06_other_pods.prom").read_bytes()))
     assert len([key for key in found if key.startswith("gpu_memory_used_bytes")]) == 2
+
+
+_NATIVES = [(table, native) for table in TABLES for one in table.columns for native in one.natives]
+
+
+@given(
+    st.sampled_from(_NATIVES),
+    st.one_of(st.floats(), st.sampled_from(["+Inf", "-Inf", "NaN", "1e400", "-0", "9223372036854775794"])),
+)
+def test_no_value_of_any_column_raises_or_leaks_what_is_no_number(native, value):
+    table, name = native
+    labels = dict.fromkeys((*table.uuid, *table.instance, "hw_sensor_location", "clock_type"), "x")
+    text = ",".join(f'{label}="{text}"' for label, text in labels.items())
+    found = read_with(f"{name}{{{text}}} {value}\n".encode(), table)
+    assert all(isfinite(number) for _, _, number in found.rows)

@@ -81,7 +81,12 @@ class NvmlSource:
             return self._no_answer("timeout", f"the driver did not answer within {deadline:g} s", began)
         except (ChildFailed, OSError) as error:
             return self._no_answer("unknown", str(error), began)
-        return await self._take(answer, began)
+        try:
+            return await self._take(answer, began)
+        except Exception as error:  # an answer of a shape that nobody thought of must not end the loop
+            log.exception("an answer of the NVML child makes no sense")
+            await self.close()
+            return self._no_answer("parse", f"{type(error).__name__}: {error}", began)
 
     async def _start(self) -> Child:
         child = await Child.start({**self._options, "binding": find_binding()}, self._environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 from sidecar.exposition import ReadPage, ReadSample
 from sidecar.gpu.allocation import Claim, Leaf, Owner
@@ -85,7 +86,7 @@ class _Adapter:
         self._types = page.types
         self._by_name: dict[str, list[ReadSample]] = {}
         for sample in page.samples:
-            if sample.value == sample.value and sample.value not in table.blanks:
+            if isfinite(sample.value) and sample.value not in table.blanks:
                 self._by_name.setdefault(sample.name, []).append(sample)
         self._context = Context(helps, tuple(page.samples))
 
