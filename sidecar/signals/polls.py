@@ -17,7 +17,7 @@ from sidecar.signals.work import mean_level, trapezoid
 (
     RUNNING,
     WAITING,
-    IN_FLIGHT,
+    IN_FLIGHT,  # as far as gauges tell it
     KV_USAGE,
     QUEUE,
     COMPUTE,
@@ -92,7 +92,7 @@ class Polls:
         if not self.continuous:
             self.table.clear()
         running, waiting = self._levels(poll, last, seconds)
-        in_flight = (running if running == running else 0.0) + (waiting if waiting == waiting else 0.0)
+        in_flight = sum([poll[place] for place in self._gauges])
         self._arrive(in_flight, restarted)
         self.slots = poll[at.SLOTS]
         old = age > WINDOW if age == age else self._known and not restarted
