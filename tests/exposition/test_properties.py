@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,6 +20,7 @@ EXAMPLES = settings(
 )
 HAZARDS = sorted(file for file in PAGES.glob("*.txt") if file.stat().st_size < 2000)
 SHORT = [file.read_bytes() for file in HAZARDS]
+REAL = Path(__file__).parents[1] / "runtimes" / "vllm" / "pages"
 MUTATED = st.sampled_from(SHORT).flatmap(changed)
 
 
@@ -75,14 +79,14 @@ def test_the_order_of_lines_does_not_matter(lines: list[str], random: Random) ->
 
 
 @EXAMPLES
-@given(st.data())
-def test_a_warm_reader_reads_as_a_cold_one(data: st.DataObject) -> None:
+@given(st.data(), st.sampled_from([None, lambda name: len(name) % 2 == 0]))
+def test_a_warm_reader_reads_as_a_cold_one(data: st.DataObject, wanted: Callable[[str], bool] | None) -> None:
     """Whatever pages came before, and whatever became of them."""
     first = data.draw(st.one_of(st.sampled_from(SHORT), pages().map(text), ANYTHING))
-    reader = PageReader()
+    reader = PageReader(wanted)
     body = first
     for _ in range(data.draw(st.integers(1, 5))):
-        assert facts(outcome(reader, body)) == facts(outcome(PageReader(), body))
+        assert facts(outcome(reader, body)) == facts(outcome(PageReader(wanted), body))
         body = data.draw(st.one_of(st.just(first), changed(body), st.sampled_from(SHORT)))
 
 
@@ -100,17 +104,33 @@ def test_a_malformed_line_costs_no_other_family(
         assert set(with_it.lost) == {*alone.lost, "unheard"}
 
 
-def test_a_fuzz_over_real_pages() -> None:
-    """Bytes flipped, cut and doubled at random places: a warm reader reads as a cold one."""
+def damaged(body: bytes, random: Random) -> bytes:
+    """Bytes flipped, cut or doubled at one place."""
+    at, length = random.randrange(len(body)), random.randrange(1, 40)
+    piece = random.choice((b"", random.randbytes(length), body[at : at + length] * 2, b"\n", b" "))
+    return body[:at] + piece + body[at + length :]
+
+
+def test_a_fuzz_over_all_hazards_at_once() -> None:
     random = Random(20261130)
-    body = b"".join(file.read_bytes() for file in HAZARDS if b"<" not in file.read_bytes())
+    body = b"".join(short for short in SHORT if b"<" not in short)
     reader = PageReader()
     for _ in range(150):
-        at, length = random.randrange(len(body)), random.randrange(1, 40)
-        piece = random.choice((b"", random.randbytes(length), body[at : at + length] * 2, b"\n", b" "))
-        changed_body = body[:at] + piece + body[at + length :]
-        assert facts(outcome(reader, changed_body)) == facts(outcome(PageReader(), changed_body))
-        assert facts(outcome(reader, body)) == facts(outcome(PageReader(), body))
+        for step in (damaged(body, random), body):
+            assert facts(outcome(reader, step)) == facts(outcome(PageReader(), step))
+
+
+@pytest.mark.parametrize("name", ["11_s5_after_enginekill", "rust_frontend", "v0.6.6"])
+def test_a_fuzz_over_real_pages(name: str) -> None:
+    """A warm reader of a real page reads a damaged one as a cold reader does, and the whole one again."""
+    random = Random(name)
+    body = (REAL / f"{name}.txt").read_bytes()
+    whole = facts(outcome(PageReader(), body))
+    reader = PageReader()
+    for _ in range(15):
+        assert facts(outcome(reader, body)) == whole
+        hurt = damaged(body, random)
+        assert facts(outcome(reader, hurt)) == facts(outcome(PageReader(), hurt))
 
 
 def test_hostile_lines_cost_linear_time() -> None:
