@@ -15,8 +15,8 @@ from sidecar.snapshot import EMPTY_LAYOUT, Layout, Snapshot, is_absent
 #: Objectives × models of one target; more are refused and told.
 MOST_ACCOUNTS = 512
 
-#: Start times of one process differ by less than this from scrape to scrape (seconds).
-SAME_START = 1.0
+#: Start times of one process may differ by this much, where a runtime computes them (seconds).
+SAME_START = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Track:
     """A target. Counts are only ever increased, by what the target's counters grew.
 
     A restart is a matter of the whole target: after it every counter starts from 0, whatever its new value
-    is, so that total and bad can't come apart. It is told by the snapshot's epoch, by the process's start
-    time, or by a counter that fell.
+    is, so that total and bad can't come apart. It is told by the snapshot's epoch or by a counter that fell;
+    across a restart of the sidecar, which epochs don't outlive, also by the process's start time.
     """
 
     objectives: tuple[Objective, ...]
@@ -112,12 +112,14 @@ class Track:
 
     def _restarted(self, snapshot: Snapshot) -> bool:
         started = snapshot.life.get("target_start_timestamp_seconds")
-        moved = abs(started - self.started) > SAME_START
-        other_epoch = self.epoch is not None and snapshot.epoch != self.epoch
+        if self.epoch is None:
+            restarted = abs(started - self.started) > SAME_START
+        else:
+            restarted = snapshot.epoch != self.epoch
         if not is_absent(started):
             self.started = started
         self.epoch = snapshot.epoch
-        return moved or other_epoch
+        return restarted
 
     def _compile(self, snapshot: Snapshot, restarted: bool) -> None:
         """Bind the objectives to a new layout; series that went on keep their last numbers."""

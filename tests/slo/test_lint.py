@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.slo import Level
-from sidecar.slo.lint import ParserMissing, lint
+from sidecar.slo.lint import ParserMissing, lint, metrics_of_page
 from sidecar.slo.lint.places import Unreadable, queries, without_variables
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +111,14 @@ def test_a_connected_targets_own_metrics_are_known() -> None:
     assert codes("sum by (engine) (vllm:num_requests_running)", page) == []
     assert codes('vllm:num_requests_running{rank="1", flavour="x"}', page) == ["unknown_label"] * 2
     assert codes("vllm:request_success_total > 1", page) == ["missing_rate"]
+
+
+def test_a_page_gives_its_metrics_and_labels() -> None:
+    text = '# TYPE v:x counter\nv:x_total{engine="0"} 1\n# TYPE h histogram\nh_bucket{le="1"} 1\nh_count 1\n'
+    page = metrics_of_page(text)
+    assert page["v:x_total"] == {"engine"}
+    assert page["h_bucket"] == {"le"}
+    assert page["h_count"] == frozenset()
 
 
 def test_what_one_file_records_another_may_use() -> None:

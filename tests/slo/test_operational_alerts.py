@@ -58,6 +58,19 @@ def test_stories(tmp_path: Path) -> None:
     promtool(tmp_path, [story.case() for story in STORIES])
 
 
+def test_a_counter_that_starts_anew_fires_nothing(tmp_path: Path) -> None:
+    counting = [story for story in STORIES if any(isinstance(part, Counter) for part in story.parts.values())]
+    assert len(counting) >= 5
+    cases = []
+    for story in counting:
+        series = [
+            {"series": name, "values": "5000x30 0x60" if isinstance(part, Counter) else "1x90"}
+            for name, part in story.parts.items()
+        ]
+        cases.append(case(f"{story.alert}: reset", story.alert, series, dict.fromkeys(range(16, 90, 7), 0)))
+    promtool(tmp_path, cases)
+
+
 def test_stories_can_fail(tmp_path: Path) -> None:
     """The tester does see an alert that does not fire when it should."""
     never = Story("InferenceTargetWedged", {f"inference_target_wedged{{{LABELS}}}": Gauge(0, 0)}, fires=2)

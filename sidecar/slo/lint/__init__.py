@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from sidecar.slo.check import Finding, Level
 from sidecar.slo.lint.expression import examine
-from sidecar.slo.lint.known import Known, known_metrics
+from sidecar.slo.lint.known import Known, known_metrics, metrics_of_page
 from sidecar.slo.lint.places import Query, Unreadable, queries
 
 
@@ -24,8 +24,8 @@ def lint(
 ) -> tuple[list[Finding], int]:
     """Findings on rule files, PrometheusRules and dashboards (name → text), and how many queries were read.
 
-    `target` are metrics of a connected target, name → its labels. What the files record counts as known in
-    all of them. Raises ParserMissing.
+    `target` are metrics of a connected target, name → its labels (`metrics_of_page`). What the files record
+    counts as known in all of them. Raises ParserMissing.
     """
     try:
         import promql_parser  # noqa: F401
@@ -44,4 +44,13 @@ def lint(
     return findings, len(found)
 
 
-__all__ = ["Known", "ParserMissing", "Query", "examine", "known_metrics", "lint", "queries"]
+__all__ = [
+    "Known",
+    "ParserMissing",
+    "Query",
+    "examine",
+    "known_metrics",
+    "lint",
+    "metrics_of_page",
+    "queries",
+]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from sidecar.schema import PREFIX, SIGNALS
 from sidecar.schema.model import Kind
 
@@ -94,6 +96,15 @@ def known_metrics(target: Mapping[str, Iterable[str]], recorded: Iterable[str] =
             kind = Type.COUNTER if signal.kind is Kind.COUNTER else Type.GAUGE
             metrics[signal.family] = Metric(kind, labels)
     return Known(metrics)
+
+
+def metrics_of_page(text: str) -> dict[str, frozenset[str]]:
+    """Metrics of a target's own page, name → labels, for `known_metrics`. ValueError when it is no page."""
+    labels: dict[str, frozenset[str]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels[sample.name] = labels.get(sample.name, frozenset()) | sample.labels.keys()
+    return labels
 
 
 def ours(name: str) -> bool:
