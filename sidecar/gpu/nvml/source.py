@@ -58,6 +58,7 @@ class NvmlSource:
         self._failures = 0
         self._not_before = 0.0
         self._refusal: tuple[str, str] | None = None
+        self._refused_up: dict[str, bool] | None = None
         self._xids: Counter[tuple[str, str]] = Counter()
         self._last_xid: dict[str, tuple[int, float]] = {}
 
@@ -69,7 +70,8 @@ class NvmlSource:
         """One pass over the GPUs. A child that has yet to start is given `start_deadline` instead."""
         began = self._mono()
         if self._refusal is not None and began < self._not_before:
-            return self._collection.bad(*self._refusal, mono=began, took=0.0, keep=self._failures > 0)
+            keep, up = self._failures > 0, self._refused_up
+            return self._collection.bad(*self._refusal, mono=began, took=0.0, keep=keep, up=up)
         try:
             if self._child is None:
                 self._child = await self._start()
@@ -115,7 +117,7 @@ class NvmlSource:
         else:
             self._retry_in = min(2 * self._retry_in, max(RETRY_LAST, self._retry))
         self._failures = 0
-        self._refusal = reason, detail
+        self._refusal, self._refused_up = (reason, detail), up
         self._not_before = now + (self._retry if reason == "mismatch" else self._retry_in)
         return self._collection.bad(reason, detail, mono=now, took=now - began, up=up)
 
