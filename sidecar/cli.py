@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "check-config": "check a config file and print what is in force",
     "record": "capture pages of a target, one file each",
     "replay": "captured pages through the whole line",
+    "dashboards": "write Grafana dashboards, provisioning files and ConfigMaps",
     "rules": "write recording and alerting rules for the objectives",
     "gpu": "one pass over the GPUs",
 }
