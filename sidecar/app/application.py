@@ -14,13 +14,14 @@ from yarl import URL
 
 from sidecar.app.board import Board
 from sidecar.app.gpus import Gpus
-from sidecar.app.parts import engine_of, registry_of, signals_of
+from sidecar.app.parts import engine_of, otlp_of, registry_of, signals_of
 from sidecar.app.runner import TargetRunner
 from sidecar.config import Config, ConfigError, ConfigFile, Target
 from sidecar.gpu.reading import GpuSource
 from sidecar.outputs import drain
 from sidecar.outputs.access import Access
 from sidecar.outputs.http import http_app
+from sidecar.outputs.otlp import OtlpOutput
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import Listener, listen
 from sidecar.slo.engine import SloEngine
@@ -64,6 +65,7 @@ class Application:
         self._file = file
         self._registry = registry_of(config)
         self._access = Access(config.web_config_file) if config.web_config_file is not None else None
+        self._otlp = self._push(config)
         self._store = StateStore(config.state_file) if config.state_file is not None else None
         self._saved = self._store.load() if self._store is not None else {}
         self._judge = _Judge(engine_of(config, self._saved))
@@ -102,6 +104,8 @@ class Application:
         self.board.swap()
         for target in self.config.targets:
             self._begin(target)
+        if self._otlp is not None:
+            self._otlp.start()
         self._spawn(self.itself.watch_loop())
         self._spawn(self._keep_gpus())
         if not self.config.targets:
@@ -129,6 +133,8 @@ class Application:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.gpus.close()
+        if self._otlp is not None:
+            await self._otlp.close()
         await self._save()
         if self.listener is not None:
             await self.listener.close()
@@ -199,6 +205,7 @@ class Application:
             config = self._file.reload()
             registry = registry_of(config)
             engine = engine_of(config, self._judge.engine.saved())
+            otlp = self._push(config) if config.outputs != self.config.outputs else self._otlp
         except (ConfigError, ValueError) as error:
             self.itself.config_refused()
             log.error("the new config is refused, the old one stays in force:\n%s", error)
@@ -219,9 +226,27 @@ class Application:
             if name not in self.runners:
                 self._begin(target)
         await self.gpus.use(config.gpu)
+        await self._push_with(otlp)
         self.itself.config_loaded(time.time())
         log.info("config reloaded: %d targets", len(config.targets))
         return True
+
+    def _push(self, config: Config) -> OtlpOutput | None:
+        return otlp_of(
+            config,
+            self.board.publication,
+            self.itself,
+            lambda: {one.name: one.url for one in self.config.targets},
+        )
+
+    async def _push_with(self, otlp: OtlpOutput | None) -> None:
+        old, self._otlp = self._otlp, otlp
+        if old is otlp:
+            return
+        if otlp is not None:
+            otlp.start()
+        if old is not None:
+            await old.close()
 
     def _runtimes_with_gpus(self) -> list[str]:
         """Pages of runtimes that tell of GPUs themselves."""

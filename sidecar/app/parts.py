@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+
 from sidecar.config import Config, ConfigError, Target
+from sidecar.outputs.otlp import OtlpOutput, OtlpUnavailable
+from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.pipeline import Settings, Stage
 from sidecar.runtimes.mapping import Mapping, parse_mapping
 from sidecar.runtimes.registry import Registry
 from sidecar.signals import GapObjective, Signals
 from sidecar.signals import Settings as SignalSettings
 from sidecar.signals.settings import ReadGpus
+from sidecar.slo.configured import objectives_of
 from sidecar.slo.engine import SloEngine
 from sidecar.slo.objective import objectives_from_config
+from sidecar.snapshot import Publication
 from sidecar.targets.auth import Auth, Tls
 from sidecar.targets.fetch import Fetcher
 from sidecar.targets.target import HEALTH, METRICS, READY, Address
@@ -72,7 +79,8 @@ def fetcher_of(target: Target) -> Fetcher:
 
 
 def engine_of(config: Config, saved: dict[str, bytes] | None = None) -> SloEngine:
-    return SloEngine(objectives_from_config(config.slos), saved)
+    """The judge of all objectives. Raises ConfigError where one of them makes no sense."""
+    return SloEngine(objectives_of(config), saved)
 
 
 def signals_of(
@@ -106,3 +114,19 @@ def stages_of(config: Config) -> list[Stage]:
     """The stages of a lone target's line, in order: its objectives, then what is derived of both."""
     signals = signals_of(config)
     return [engine_of(config), signals] if config.slos else [signals]
+
+
+def otlp_of(
+    config: Config,
+    publication: Callable[[], Publication],
+    itself: SelfMetrics,
+    servers: Callable[[], dict[str, str]],
+) -> OtlpOutput | None:
+    """The push that the config asks for, not yet started. Raises ConfigError when it can't be had."""
+    if config.outputs.otlp is None:
+        return None
+    instance = f"{socket.gethostname()}:{config.listen.port}"
+    try:
+        return OtlpOutput(config.outputs.otlp, publication, itself, servers, instance)
+    except OtlpUnavailable as error:
+        raise ConfigError([config.problem(("outputs", "otlp"), str(error))]) from None
