@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "dashboards": "write Grafana dashboards, provisioning files and ConfigMaps",
     "rules": "write recording and alerting rules for the objectives",
     "gpu": "one pass over the GPUs",
+    "simulate": "a ScaledObject against a traffic in simulated time: objectives kept, replica-hours, flaps",
 }
 
 FINE, FOUND_WRONG, UNUSABLE = 0, 1, 2

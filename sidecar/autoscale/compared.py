@@ -1,0 +1,38 @@
+"""The policies that the demand is compared with, under one HPA: only what they scale on differs."""
+
+from __future__ import annotations
+
+from sidecar.autoscale.hpa import Behaviour, Limit, Rules
+from sidecar.autoscale.keda import Fallback, ScaledObject, Trigger
+from sidecar.autoscale.policy import Policy
+
+#: As in deploy/keda: up by two a minute, down by one a minute after five minutes.
+BEHAVIOUR = Behaviour(
+    Rules(0.0, (Limit("Pods", 2, 60.0),)),
+    Rules(300.0, (Limit("Pods", 1, 60.0),)),
+)
+FASTER = Behaviour(Rules(0.0, (Limit("Pods", 4, 60.0),)), BEHAVIOUR.down)
+
+
+def policy(
+    name: str, signal: str, target: float, behaviour: Behaviour = BEHAVIOUR, *, maximum: int = 16
+) -> Policy:
+    """One trigger on the sum over the replicas, one replica at least."""
+    spec = ScaledObject(
+        (Trigger(signal, target),),
+        minimum=1,
+        maximum=maximum,
+        polling=5.0,
+        fallback=Fallback(6, 2, "currentReplicasIfHigher"),
+        behaviour=behaviour,
+    )
+    return Policy(name, spec, ("sum",))
+
+
+DEMAND = policy("replica demand", "replica_demand", 1.0)
+DEMAND_FASTER = policy("demand, 4 pods / 60 s", "replica_demand", 1.0, FASTER)
+WAITING = policy("waiting requests, 5", "requests_waiting", 5.0)
+KV_USAGE = policy("KV cache usage, 0.7", "kv_cache_usage_ratio", 0.7)
+GPU = policy("GPU utilisation, 0.7", "gpu_utilization_ratio", 0.7)
+
+COMPARED = (DEMAND, DEMAND_FASTER, WAITING, KV_USAGE, GPU)

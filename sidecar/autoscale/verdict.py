@@ -1,0 +1,72 @@
+"""What came of a run, in a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sidecar.autoscale.loop import Run
+from sidecar.autoscale.oracle import GOAL, replica_seconds
+
+_BUCKET = 30.0
+_STEADY = 3  # buckets in a row that keep the goal: recovered
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`attained` is the share of requests inside both objectives, `cost` replica-hours over the oracle's,
+    `flaps` changes of direction, `recovery` seconds from the scene's event until the goal held again (None: there
+    was no event, or it never held)."""
+
+    attained: float
+    cost: float
+    most: int
+    flaps: int
+    recovery: float | None
+    lost: int
+
+
+def judge(run: Run) -> Verdict:
+    asked = len(run.requests) + run.unfinished
+    good = sum(kept for _, kept in run.requests)
+    wanted = [sample.wanted for sample in run.samples]
+    return Verdict(
+        attained=good / asked if asked else 1.0,
+        cost=run.replica_seconds / replica_seconds(run.scene),
+        most=max(wanted, default=0),
+        flaps=flaps(wanted),
+        recovery=recovery(run),
+        lost=run.lost,
+    )
+
+
+def flaps(sizes: Sequence[int]) -> int:
+    """Changes of direction in a series of sizes."""
+    moves = [after - before for before, after in pairwise(sizes) if after != before]
+    return sum(before * after < 0 for before, after in pairwise(moves))
+
+
+def recovery(run: Run) -> float | None:
+    """Seconds from the event to the first of three half minutes in a row, of requests by when they were asked,
+    that each kept the goal."""
+    if run.scene.event is None:
+        return None
+    shares = attainment(run, _BUCKET)
+    first = int(run.scene.event // _BUCKET)
+    for place in range(first, len(shares) - _STEADY + 1):
+        if all(share is None or share >= GOAL for share in shares[place : place + _STEADY]):
+            return place * _BUCKET - run.scene.event
+    return None
+
+
+def attainment(run: Run, bucket: float) -> list[float | None]:
+    """Share of good requests by the time at which they were asked; None where nobody asked."""
+    places = int(run.scene.seconds / bucket)
+    asked, good = [0] * places, [0] * places
+    for second, kept in run.requests:
+        place = int(second / bucket)
+        if place < places:
+            asked[place] += 1
+            good[place] += kept
+    return [g / a if a else None for g, a in zip(good, asked, strict=True)]

@@ -1,0 +1,3 @@
+"""Several sidecars seen as one, and KEDA's external scaler."""
+
+from __future__ import annotations
