@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.runtimes.mapping import Mapping
 from sidecar.runtimes.registry import ADAPTERS, Registry
-from sidecar.schema import RUNTIME, Method, Status
+from sidecar.schema import RUNTIME, SIGNALS, Method, Status
 
 _INTRO = """\
 # Signals by runtime
@@ -27,6 +27,34 @@ def coverage_markdown() -> str:
         cells = (_cell(mapping, signal.name) for mapping in mappings.values())
         lines.append(f"| `{signal.family}` | " + " | ".join(cells) + " |")
     return _INTRO + "\n".join(lines) + "\n"
+
+
+def sources_markdown(mapping: Mapping) -> str:
+    """A table of one runtime: each signal, where it comes from, and what to know of it."""
+    rows: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+
+    def add(name: str, source: str, note: str) -> None:
+        sources, notes = rows.setdefault(name, ({}, {}))
+        sources[source] = None
+        notes |= {note: None} if note else {}
+
+    for name, rules in mapping.signals.items():
+        for rule in rules:
+            told = ":".join((name, *rule.labels.values()))
+            add(told, f"`{' + '.join((rule.metric, *rule.plus))}`", _marked(rule.method, rule.note))
+    for name, origins in mapping.computed.items():
+        for origin in origins:
+            add(name, f"`{origin.source}`", _marked(origin.method, origin.note))
+    lines = ["| signal | where from, the best first | remarks |", "|---|---|---|"]
+    for name, (sources, notes) in rows.items():
+        signal, _, outcome = name.partition(":")
+        shown = SIGNALS[signal].family + (f'{{outcome="{outcome}"}}' if outcome else "")
+        lines.append(f"| `{shown}` | {', '.join(sources)} | {'; '.join(notes)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _marked(method: Method, note: str) -> str:
+    return note if method is Method.NATIVE else f"*{method.value}*" + (f": {note}" if note else "")
 
 
 def _cell(mapping: Mapping, signal: str) -> str:

@@ -23,6 +23,7 @@ MAX_CONFIGS = 512
 _SUCCESS = "nv_inference_request_success"
 _FAILURE = "nv_inference_request_failure"
 _EXECUTIONS = "nv_inference_exec_count"
+_PENDING = "nv_inference_pending_request_count"
 _DURATION = "nv_inference_request_duration_us"
 _COUNTS = frozenset({_SUCCESS, _FAILURE, _EXECUTIONS, "nv_inference_count"})
 _REQUESTS = frozenset({_SUCCESS, _FAILURE, _DURATION, "nv_inference_request_summary_us"})
@@ -148,10 +149,12 @@ class Triton(Adapter):
         config = self._configs.get(model)
         family = sample.family.removesuffix("_total")
         if config is not None and config.ensemble:
-            return self._of_ensemble(sample, family, streams=config.decoupled)
+            return self._of_ensemble(sample, family, streams=self._streams(config))
         if self._is_step(model):
             if family in _REQUESTS and family != _SUCCESS:
                 return NOTHING
+            if family == _PENDING and self._is_step(model, streaming=True):
+                return NOTHING  # one pending a streamed token, and none where it queues inside
             sample = with_labels(sample, counted="ensemble")
         if not family.startswith("nv_inference_"):
             return sample
@@ -177,9 +180,18 @@ class Triton(Adapter):
             return NOTHING
         return with_labels(sample, version="")
 
-    def _is_step(self, model: str) -> bool:
-        """Whether an ensemble counts this model's requests already."""
-        return any(config.ensemble and model in config.steps for config in self._configs.values())
+    def _is_step(self, model: str, *, streaming: bool = False) -> bool:
+        """Whether an ensemble counts this model's requests already; `streaming`: one that streams."""
+        return any(
+            config.ensemble and model in config.steps and (not streaming or self._streams(config))
+            for config in self._configs.values()
+        )
+
+    def _streams(self, config: ModelConfig) -> bool:
+        return config.decoupled or any(
+            step in self._engines or ((known := self._configs.get(step)) is not None and known.decoupled)
+            for step in config.steps
+        )
 
     def observe(self, reading: Reading) -> None:
         engines = set(self._engines.values()) or {

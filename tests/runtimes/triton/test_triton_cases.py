@@ -147,6 +147,17 @@ def test_08_an_absent_pending_gauge_is_not_zero(adapter: Any, scrape: Any) -> No
     assert seen.get("requests_total", outcome="error") == 2
 
 
+def test_08_no_pending_of_the_steps_of_an_ensemble_that_streams(adapter: Any, scrape: Any) -> None:
+    known = {
+        "config/ens": ensemble("ens", "fast", "flaky"),
+        "config/flaky": config("flaky", model_transaction_policy={"decoupled": True}),
+    }
+    seen = scrape(adapter("triton", known), case("07_ensemble"))
+    assert not seen.has("requests_waiting")
+    assert not seen.has("e2e_request_latency_seconds")
+    assert seen.get("requests_total", model_name="ens", outcome="success") == 4
+
+
 def test_09_gpu_families_are_left_to_the_gpu_reader(adapter: Any, scrape: Any) -> None:
     seen = scrape(adapter("triton"), case("09_gpu_values_zero"))
     assert not seen.block.layout.series
