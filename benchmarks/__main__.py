@@ -8,7 +8,7 @@ import os
 import platform
 from pathlib import Path
 
-from benchmarks import micro, peers
+from benchmarks import micro, peers, slo
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -19,9 +19,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the comparison of processes")
     options = parser.parse_args()
     if options.smoke:
-        print(_micro(micro.measure([500])))
+        print(_micro(micro.measure([500])), slo.section(slo.measure(2, ticks=5)))
         return
-    text = _head() + _micro(micro.measure()) + _peers(*peers.measure(options.seconds))
+    parts = (
+        _head(),
+        _micro(micro.measure()),
+        slo.section(slo.measure()),
+        _peers(*peers.measure(options.seconds)),
+    )
+    text = "".join(parts)
     RESULTS.write_text(text)
     print(text)
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from sidecar.app import registry_of
 from sidecar.config import Config, ConfigError, SecretFile, effective_yaml, load
+from sidecar.slo.configured import objectives_of
 
 NAME = "check-config"
 HELP = "check a config file and print what is in force, secrets redacted"
@@ -35,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     """0: the effective config is on stdout. 2: what is wrong is on stderr (with `--json`, on stdout)."""
     try:
         config = load(args.file, args.overrides)
+        registry_of(config)
+        objectives_of(config)
     except ConfigError as error:
         if args.json:
             problems = [asdict(problem) for problem in error.problems]

@@ -22,6 +22,8 @@ from sidecar.pipeline import Settings, TargetPipeline
 from sidecar.pipeline.diagnose import Diagnosis, diagnose
 from sidecar.runtimes.registry import Registry
 from sidecar.schema import Method, Status
+from sidecar.slo.check import Level as RuleLevel
+from sidecar.slo.lint import ParserMissing, lint, metrics_of_page
 from sidecar.snapshot import Provenance, Snapshot
 from sidecar.targets.target import Target as Asked
 
@@ -35,7 +37,17 @@ BETWEEN_LOOKS = 1.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "subject", metavar="TARGET|PAGE", help="URL, name of a target of --config, or file with a page"
+        "subject",
+        nargs="?",
+        metavar="TARGET|PAGE",
+        help="URL, name of a target of --config, or file with a page",
+    )
+    parser.add_argument(
+        "--rules",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="check these rule files and dashboards: names, labels, quantiles over averages, missing rate",
     )
     parser.add_argument(
         "--config", metavar="FILE", help="where the target, its credentials and mappings stand"
@@ -45,26 +57,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.subject is None and not options.rules:
+        print("doctor: name a target, a page or --rules FILE", file=sys.stderr)
+        return 2
     try:
-        config = load(Path(options.config) if options.config else None)
-        registry = registry_of(config)
-        target = _target(options, config)
-        if options.runtime != "auto" and options.runtime not in registry.names:
-            print(
-                f"doctor: unknown runtime {options.runtime}; known: {', '.join(registry.names)}",
-                file=sys.stderr,
-            )
-            return 2
-        if target is None:
-            pipeline, snapshot = _page(options, registry)
-        else:
-            pipeline, snapshot = asyncio.run(_live(target, registry))
+        found = [_check_rules(options)] if options.rules else []
+        found += [_examine(options)] if options.subject is not None else []
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    except UnreadableError as error:
+    except (UnreadableError, ParserMissing) as error:
         print(f"doctor: {error}", file=sys.stderr)
         return 2
+    return max(found)
+
+
+def _check_rules(options: argparse.Namespace) -> int:
+    """Check rules and dashboards against the schema, and against the page when a file is named, too."""
+    files = {name: read_file(name).decode("utf-8", "replace") for name in options.rules}
+    known = None
+    if options.subject is not None and "://" not in options.subject:
+        known = metrics_of_page(read_file(options.subject).decode("utf-8", "replace"))
+    findings, count = lint(files, known)
+    if options.json:
+        print(json.dumps({"queries": count, "findings": [asdict(one) for one in findings]}, indent=2))
+    else:
+        for one in findings:
+            print("\n".join(_wrapped(one.level.value, f"{one.subject}: {one.message}")))
+        print(f"{count} queries read, {len(findings)} findings")
+    return 1 if any(one.level is RuleLevel.ERROR for one in findings) else 0
+
+
+def _examine(options: argparse.Namespace) -> int:
+    """Diagnose the subject. 2 when the runtime that is named isn't known."""
+    config = load(Path(options.config) if options.config else None)
+    registry = registry_of(config)
+    target = _target(options, config)
+    if options.runtime != "auto" and options.runtime not in registry.names:
+        print(
+            f"doctor: unknown runtime {options.runtime}; known: {', '.join(registry.names)}", file=sys.stderr
+        )
+        return 2
+    if target is None:
+        pipeline, snapshot = _page(options, registry)
+    else:
+        pipeline, snapshot = asyncio.run(_live(target, registry))
     diagnosis = diagnose(pipeline, snapshot)
     print(json.dumps(asdict(diagnosis), indent=2) if options.json else report(options.subject, diagnosis))
     return 0 if diagnosis.healthy else 1

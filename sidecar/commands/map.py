@@ -12,6 +12,7 @@ from typing import Any
 from sidecar.app import registry_of
 from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
 from sidecar.config import ConfigError, load
+from sidecar.gpu import pages as gpu_pages
 from sidecar.outputs.prometheus.page import render_blocks
 from sidecar.pipeline import Settings, TargetPipeline
 from sidecar.schema import Kind
@@ -23,7 +24,10 @@ HELP = "a captured page in, the normalised page out; offline"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "page", nargs="+", metavar="PAGE", help="file with a metrics page; - is standard input"
+        "page",
+        nargs="+",
+        metavar="PAGE",
+        help="file with a page of a runtime or GPU exporter; - is stdin",
     )
     parser.add_argument("--runtime", default="auto", help="runtime that the page is of (default: auto)")
     parser.add_argument("--runtime-version", default="", metavar="VERSION", help="where a rule depends on it")
@@ -55,6 +59,10 @@ def run(options: argparse.Namespace) -> int:
         if options.runtime_version:
             pipeline.pin_version(options.runtime_version)
         snapshot = pipeline.feed({"metrics": answer_of(body)}, time=time.time(), mono=0.0)
+        if not pipeline.runtime and snapshot.up and gpu_pages.detect(body) is not None:
+            blocks.append(gpu_pages.read(body))
+            rows.append({"page": name, "gpu": _rows(blocks[-1])})
+            continue
         code = max(code, _complain(name, body, pipeline, snapshot))
         blocks.append(snapshot.data)
         rows.append(_json(name, pipeline, snapshot))
@@ -87,11 +95,7 @@ def _json(name: str, pipeline: TargetPipeline, snapshot: Snapshot) -> dict[str, 
         "page": name,
         "runtime": pipeline.runtime,
         "detection": pipeline.detection,
-        "signals": [
-            row
-            for series in snapshot.data.layout.series
-            if (row := _row(series, snapshot.data.values)) is not None
-        ],
+        "signals": _rows(snapshot.data),
         "provenance": [
             {
                 "signal": one.signal,
@@ -105,6 +109,10 @@ def _json(name: str, pipeline: TargetPipeline, snapshot: Snapshot) -> dict[str, 
         ],
         "unmapped_families": list(pipeline.binding.unmapped) if pipeline.binding else [],
     }
+
+
+def _rows(block: Block) -> list[dict[str, Any]]:
+    return [row for series in block.layout.series if (row := _row(series, block.values)) is not None]
 
 
 def _row(series: Series, values: Any) -> dict[str, Any] | None:

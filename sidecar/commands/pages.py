@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import zlib
 from pathlib import Path
 
 from sidecar.runtimes.adapter import Answer
@@ -20,7 +21,7 @@ def read_file(name: str) -> bytes:
     try:
         body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return gzip.decompress(body) if body.startswith(_GZIP_MAGIC) else body
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableError(f"{name}: {cause}") from None
 

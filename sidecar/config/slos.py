@@ -153,7 +153,7 @@ class Slo(Section):
         if signal == "goodput" and not thresholds:
             raise Mistake(
                 "required for goodput",
-                "write it like {time_to_first_token: 1s, inter_token_latency: 50ms}",
+                "write it like {time_to_first_token: 1s, time_per_output_token: 50ms}",
                 echo=False,
             )
         if signal and signal != "goodput" and thresholds:

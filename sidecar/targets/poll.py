@@ -15,7 +15,7 @@ from math import floor
 log = logging.getLogger(__name__)
 
 #: Longest pause between two attempts, in seconds: short enough to see a cold start when it happens.
-BACK_OFF = 10.0
+BACK_OFF = 4.0
 #: The first reads of all targets begin within this, in seconds.
 FIRST_WITHIN = 0.2
 #: A moment that passed less than this share of an interval ago is late; an older one was missed.

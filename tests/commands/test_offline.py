@@ -112,3 +112,34 @@ def test_replay_gives_the_last_page(capsys: pytest.CaptureFixture[str]) -> None:
 def test_replay_of_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path)]) == 2
     assert "no page" in capsys.readouterr().err
+
+
+def test_doctor_checks_a_users_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(
+        "groups: [{name: g, rules: [{alert: A, expr: 'avg(inference_kv_cache_usage_perc) > 0.9'}]}]\n"
+    )
+    assert main(["doctor", "--rules", str(rules)]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "did you mean inference_kv_cache_usage_ratio" in told
+    rules.write_text("groups: [{name: g, rules: [{alert: A, expr: 'inference_target_up == 0'}]}]\n")
+    assert main(["doctor", "--rules", str(rules)]) == 0
+    assert main(["doctor"]) == 2
+
+
+def test_a_broken_gzip_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "page.gz"
+    broken.write_bytes(b"\x1f\x8b" + b"\x08\x00" + b"nonsense" * 9)
+    assert main(["map", str(broken)]) == 2
+    assert "page.gz" in capsys.readouterr().err
+
+
+def test_check_config_refuses_an_alert_that_can_never_fire(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "slos: [{name: e2e, signal: e2e_request_latency, threshold: 10s, objective: 90%, period: 30d}]\n"
+    )
+    assert main(["check-config", str(config)]) == 2
+    assert "c.yaml:1" in capsys.readouterr().err

@@ -70,7 +70,7 @@ c.yaml:13:38: slos[1].threshold: availability has none
 c.yaml:14:5: slos[2].name: required
     Value of the label `slo`; unique. Write: name.
 c.yaml:14:5: slos[2].thresholds: required for goodput
-    write it like {time_to_first_token: 1s, inter_token_latency: 50ms}
+    write it like {time_to_first_token: 1s, time_per_output_token: 50ms}
 c.yaml:15:1: gpu: expected a mapping, found text
     known keys are source, url, interval, timeout, devices, optional,
     pod_resources_socket"""
