@@ -1,4 +1,4 @@
-"""Each runtime's page: its table is the mapping (GOLDEN_UPDATE=1 writes it), its cases have a test or a reason."""
+"""Each runtime's page: its table is the mapping (GOLDEN_UPDATE=1 writes it), its cases have a test or reason."""
 
 from __future__ import annotations
 

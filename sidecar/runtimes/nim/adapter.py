@@ -19,7 +19,7 @@ _PAGES = (
     Endpoint("triton", "/metrics", page=True, port=8002),
 )
 _CHEAP = (
-    Endpoint("live", "/v1/health/live", api=True, every=5.0),
+    Endpoint("health", "/v1/health/live", api=True, every=5.0),
     Endpoint("ready", "/v1/health/ready", api=True, every=5.0),
     Endpoint("release", "/v1/version", api=True, every=60.0),
     Endpoint("metadata", "/v1/metadata", api=True, every=60.0),
@@ -111,7 +111,7 @@ class Nim(Adapter):
         self.endpoints = (*_PAGES, *_CHEAP)
 
     def learn(self, name: str, answer: Answer) -> None:
-        if name == "live":
+        if name == "health":
             self.known(live=answer.ok)
             if not answer.ok:
                 self.endpoints = (*_PAGES, *_CHEAP)

@@ -33,7 +33,7 @@ _BACKENDS = {"vllm": "vllm", "tensorrtllm": "tensorrt_llm"}
 
 _ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("metrics", "/metrics", page=True),
-    Endpoint("live", "/v2/health/live", api=True, every=5.0),
+    Endpoint("health", "/v2/health/live", api=True, every=5.0),
     Endpoint("ready", "/v2/health/ready", api=True, every=5.0),
     Endpoint("version", "/v2", api=True, every=60.0),
     Endpoint("index", "/v2/repository/index", api=True, every=10.0, method="POST"),
@@ -70,7 +70,7 @@ class Triton(Adapter):
         self._iterations.clear()
 
     def learn(self, name: str, answer: Answer) -> None:
-        if name in ("live", "ready"):
+        if name in ("health", "ready"):
             self._learn_health(name, answer)
         elif name in ("version", "v2") and answer.ok:
             body = answer.json()
@@ -87,7 +87,7 @@ class Triton(Adapter):
         if answer.error:
             self.known(live=False, ready=False)  # after SIGTERM the metrics port answers on its own
         elif answer.status not in (401, 403):  # a restricted API says nothing of the models
-            self.known(**{name: answer.ok})
+            self.known(**{"live" if name == "health" else name: answer.ok})
 
     def _learn_index(self, index: Index | None) -> None:
         if index is None or index == self._index:

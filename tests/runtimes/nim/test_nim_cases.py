@@ -104,7 +104,7 @@ def test_12_the_paths_are_looked_for_and_then_kept(adapter: Any) -> None:
     assert pages() == everywhere
     known.read({"metrics_1_0": page})
     assert pages() == {("/metrics", None)}
-    known.learn("live", Answer(error="refused"))
+    known.learn("health", Answer(error="refused"))
     assert pages() == everywhere
 
 
@@ -152,7 +152,7 @@ def test_endpoints_tell_life_release_and_profile(adapter: Any) -> None:
     for said in SMALL["GET /v1/health/ready"]:
         known.learn("ready", Answer(said["status"], json.dumps(said["body"]).encode()))
         assert known.facts.ready is (said["status"] == 200)
-    known.learn("live", Answer(200, json.dumps(SMALL["GET /v1/health/live"]["body"]).encode()))
+    known.learn("health", Answer(200, json.dumps(SMALL["GET /v1/health/live"]["body"]).encode()))
     known.learn("metadata", Answer(200, json.dumps(SMALL["GET /v1/metadata"]["body"]).encode()))
     assert (known.facts.live, known.facts.version, known.facts.profile) == (True, "1.12.0", "...")
     known.learn("release", Answer(200, json.dumps(SMALL["GET /v1/version"]["body"]).encode()))

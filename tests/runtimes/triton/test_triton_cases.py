@@ -237,9 +237,9 @@ def test_14_a_crashed_backend_shows_its_failures(adapter: Any, scrape: Any) -> N
 
 
 def test_14_draining_is_metrics_without_an_api(adapter: Any, scrape: Any) -> None:
-    known = adapter("triton", {"live": b"", "ready": b""})
+    known = adapter("triton", {"health": b"", "ready": b""})
     assert known.facts.live is True
-    known.learn("live", Answer(error="refused"))
+    known.learn("health", Answer(error="refused"))
     seen = scrape(known, case("14_draining"))
     assert (known.facts.live, known.facts.ready) == (False, False)
     assert not seen.has("requests_waiting")
