@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import promql_parser
@@ -20,6 +17,7 @@ from sidecar.outputs.dashboards import DASHBOARDS
 from sidecar.outputs.dashboards.files import files
 from sidecar.schema import SIGNALS, Kind
 from sidecar.slo.lint import lint
+from tests.dashboards import model
 
 ROOT = Path(__file__).parents[2]
 BOARDS = [one.json() for one in DASHBOARDS]
@@ -33,22 +31,12 @@ OTHERS = {
     "kube_horizontalpodautoscaler_status_current_replicas": ("namespace", "horizontalpodautoscaler"),
     "kube_horizontalpodautoscaler_spec_max_replicas": ("namespace", "horizontalpodautoscaler"),
     "keda_scaler_metrics_value": ("exported_namespace", "scaledObject", "metric"),
+    "keda_scaler_errors": ("exported_namespace", "scaledObject"),
     "keda_scaler_detail_errors_total": ("exported_namespace", "scaledObject"),
     "ALERTS": ("alertname", "alertstate", "severity", "sloth_slo", "model_name"),
 }
 
 
-def beside(name: str) -> ModuleType:
-    """A module of this folder."""
-    spec = spec_from_file_location(f"dashboards_{name}", Path(__file__).with_name(name + ".py"))
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-model = beside("model")
 QUERIES = [one for board in BOARDS for one in model.queries(board)]
 EVERYTHING = QUERIES + [
     one for board in BOARDS for some in (model.variables, model.annotations) for one in some(board)
@@ -201,6 +189,16 @@ def test_our_own_linter_has_nothing_to_say() -> None:
     assert read > len(QUERIES)
 
 
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board["uid"])
+def test_every_variable_that_is_used_is_there(board: dict[str, Any]) -> None:
+    there = {one["name"] for one in board["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(board)))
+    assert used - there == set()
+    expressions = [one.expr for some in (model.queries, model.variables) for one in some(board)]
+    filtering = there - {"datasource"}
+    assert {name for name in filtering if any(f'"${name}"' in expr for expr in expressions)} == filtering
+
+
 def test_links_lead_to_dashboards_that_there_are() -> None:
     known = {board["uid"] for board in BOARDS}
     text = json.dumps(BOARDS)
@@ -210,12 +208,13 @@ def test_links_lead_to_dashboards_that_there_are() -> None:
 
 
 def test_no_signal_that_an_operator_needs_is_left_out() -> None:
-    """Every signal of the schema that is on by default is on some panel, but for those named here."""
+    """Every signal of the schema is on some panel, but for those named here, GPU details, and the sums of the
+    fleet role: a dashboard adds the replicas up itself."""
     text = " ".join(one.expr for one in EVERYTHING)
     left_out = {
         name for name in SIGNALS if not re.search(rf"\binference_{name}(_bucket|_sum|_count)?\b", text)
     }
-    unexpected = {name for name in left_out if not name.startswith("gpu_")} - {
+    unexpected = {name for name in left_out if not name.startswith(("gpu_", "fleet_"))} - {
         "target_live",  # says what up and ready say
         "target_start_timestamp_seconds",  # restarts are shown
         "adapter_running",

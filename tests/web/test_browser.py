@@ -6,14 +6,11 @@ With PICTURES=DIR the pictures of the docs are written there.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from sidecar.app import Application
@@ -24,19 +21,7 @@ from sidecar.outputs.server import listen
 from sidecar.outputs.web.page import STATUS_PAGE
 from sidecar.simulator.server import SimulatedVllm
 from sidecar.simulator.traffic import Shape, Steady, Traffic
-
-
-def beside(name: str) -> ModuleType:
-    """A module of this folder."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(name + ".py"))
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-browser, show = beside("browser"), beside("show")
+from tests.web import browser, show
 
 HOSTILE = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>&amp;\u202e"
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import aiohttp
@@ -18,19 +14,7 @@ from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import listen
 from sidecar.outputs.web.feed import MOST_VIEWERS, Feed
 from sidecar.outputs.web.page import STATUS_PAGE
-
-
-def beside(name: str) -> ModuleType:
-    """A module of this folder."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(name + ".py"))
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-show = beside("show")
+from tests.web import show
 
 
 def events(message: bytes) -> dict[str, Any]:

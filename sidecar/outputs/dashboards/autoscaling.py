@@ -8,6 +8,7 @@ from sidecar.outputs.dashboards.panels import BAD, Query, dashed, lines, rising,
 
 _READY = q.total("target_ready", where=q.TARGET)
 _HPA = 'namespace=~"$namespace"'
+_KEDA = 'exported_namespace=~"$namespace"'
 _RATIO = f"{q.rate('queue_seconds_total')} / ({q.rate('compute_seconds_total')} > 0)"
 
 DEMAND = Section(
@@ -150,7 +151,7 @@ SCALER = Section(
             "none",
             "What KEDA last read. It stands still while a trigger fails: look at the errors beside it.",
             Query(
-                'max by (scaledObject, metric) (keda_scaler_metrics_value{exported_namespace=~"$namespace"})',
+                f"max by (scaledObject, metric) (keda_scaler_metrics_value{{{_KEDA}}})",
                 "{{scaledObject}} {{metric}}",
             ),
         ),
@@ -159,10 +160,8 @@ SCALER = Section(
             "ops",
             "Errors of triggers. A scaler that can't read must hold, never scale to 0.",
             Query(
-                (
-                    "sum by (scaledObject) "
-                    '(rate(keda_scaler_detail_errors_total{exported_namespace=~"$namespace"}[$__rate_interval]))'
-                ),
+                f"sum by (scaledObject) (rate(keda_scaler_detail_errors_total{{{_KEDA}}}[$__rate_interval]))"
+                f" or sum by (scaledObject) (rate(keda_scaler_errors{{{_KEDA}}}[$__rate_interval]))",
                 "{{scaledObject}}",
             ),
         ),

@@ -12,6 +12,9 @@ TO_MODEL = TO_REPLICA + "&var-model=${__data.fields.Model}"
 
 _MISSED = f"sum (increase({q.of('slo_bad_events_total', q.BAD, q.OBJECTIVE)}[$__range]))"
 _JUDGED = f"sum (increase({q.of('slo_events_total', '', q.OBJECTIVE)}[$__range]))"
+_SERVING = (
+    f"count by (model_name) ({q.rate('requests_total', by='namespace, job, instance, target, model_name')})"
+)
 _READY = q.total("target_ready", where=q.TARGET)
 _DEMAND = q.total("replica_demand")
 
@@ -130,7 +133,7 @@ MODELS = Section(
             "One row a model, over its replicas. The name leads to the replicas' details.",
             {"model_name": "Model"},
             (
-                Column("Replicas", "none", f"count by (model_name) ({q.of('model_info')})"),
+                Column("Replicas", "none", _SERVING),
                 Column("Requests/s", "reqps", q.rate("requests_total", by="model_name"), decimals=1),
                 Column(
                     "Failed", "percentunit", q.failed_share("model_name"), rising(0.005, 0.02), decimals=2
