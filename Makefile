@@ -7,12 +7,13 @@ STAMP := $(VENV)/.installed
 SERVERS := prometheus prometheus-alertmanager
 BROWSER := chromium
 
-.PHONY: help venv servers demo test test-real lint bench clean
+.PHONY: help venv servers demo test test-real test-image lint bench clean
 
 help:
 	@echo "make demo       the sidecar beside a simulated runtime, for a minute"
 	@echo "make test       lint and every test that needs no heavy download"
 	@echo "make test-real  the tests against real runtimes (downloads gigabytes)"
+	@echo "make test-image builds the image and runs it as Kubernetes would (root, Debian)"
 	@echo "make lint       ruff, mypy, import rules"
 	@echo "make bench      benchmarks, into benchmarks/RESULTS.md"
 
@@ -37,6 +38,9 @@ test: venv servers lint
 
 test-real: venv servers
 	$(BIN)/python -m pytest -m real -s tests
+
+test-image: venv
+	@sh tests/deploy/image.sh
 
 lint: venv
 	$(BIN)/ruff format --check .
