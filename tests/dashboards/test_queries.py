@@ -50,7 +50,7 @@ def config(address: str, rules: Iterable[Path]) -> dict[str, Any]:
 
 def found(server: Server, asked: Asked, begin: float, end: float) -> int:
     """Samples that a query gets: at the end, or over the time shown."""
-    expr = filled(asked.expr, "4s", f"{math.ceil(end - begin)}s")
+    expr = filled(asked.expr, "5s", f"{math.ceil(end - begin)}s")
     expr = expr.replace("offset 1m", "offset 3s")  # an annotation's step; this show is a fast one
     if asked.instant:
         answer = server.get_json("/api/v1/query", query=expr, time=end)["data"]["result"]
@@ -87,7 +87,7 @@ def test_every_query_finds_data(tmp_path: Path) -> None:
             prometheus(tmp_path / "bare", config(address, ())) as bare,
         ):
             await world.play(SECONDS)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(1.1)
             end = time.time()
             ask = asyncio.to_thread
             missing = await ask(empty, ruled, [*PANELS, *VARIABLES, *ANNOTATIONS], begin, end)

@@ -59,7 +59,7 @@ class World:
     """`play` lets it live; `app` is its sidecar, with the cluster's metrics at /kube and /keda."""
 
     def __init__(self, length: float) -> None:
-        """`length`: simulated seconds of the show; the restart comes when 80 % of it are over."""
+        """`length`: simulated seconds of the show; the restart comes when 60 % of it are over."""
         self.length = length
         self.publication = Publication(time.time())
         config = load_bytes((ROOT / "alerts" / "config.yaml").read_bytes() + TARGETS, "world.yaml")
@@ -92,7 +92,7 @@ class World:
     def step(self, every: float, done: float) -> None:
         self._mono += every
         self._simulation.advance(self._mono)
-        if done > 0.8 and not self._restarted:
+        if done > 0.6 and not self._restarted:
             self._restarted = True
             self._simulation.collect(self._replica.restart(60.0))
         up = self._replica.state is not State.STARTING
