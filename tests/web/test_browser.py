@@ -92,7 +92,7 @@ def test_it_follows_a_live_target_its_death_and_its_return(tmp_path: Path) -> No
         traffic = Traffic(Steady(5.0), Shape(), 3)
         async with SimulatedVllm(traffic=traffic) as server:
             config = (
-                f"listen: 127.0.0.1:0\ninterval: 500ms\ntimeout: 400ms\ntargets: [{{url: '{server.url}'}}]"
+                f"listen: 127.0.0.1:0\ninterval: 200ms\ntimeout: 200ms\ntargets: [{{url: '{server.url}'}}]"
             )
             app = Application(load_bytes(config.encode(), "test"))
             await app.start()
@@ -101,12 +101,11 @@ def test_it_follows_a_live_target_its_death_and_its_return(tmp_path: Path) -> No
                 first = await page.text(".facts")
                 await page.until(f"document.querySelector('.facts').innerText !== {first!r}")
                 await page.evaluate("document.querySelector('.who a').focus()")
-                await server.restart(3.0)
+                await server.restart(1.5)
                 await page.until("document.querySelector('.who .badge').innerText === 'down'")
                 assert "connection refused" in await page.text("#problems")
                 assert "to mend now" in await page.text("#summary")
                 assert await page.evaluate("document.activeElement.innerText") == "local", "focus stays"
-                await page.until("document.querySelector('.who .badge').innerText === 'up'")
                 await page.until("document.querySelector('#problems li.bad') === null")
                 assert "refused" in await page.evaluate("document.querySelector('#t0-scrapes').textContent")
                 assert page.errors == []
