@@ -46,6 +46,12 @@ class Decision:
         self.idle = self.load = self.capacity = self.demand = nan
         self.why = (NONE, NO_CAPACITY)
 
+    def seed(self, settings: Settings) -> None:
+        """Take other seeds; one that isn't given stays."""
+        self.settings = settings
+        self.service_time.seed = settings.service_time or self.service_time.seed
+        self.idle_gap.seed = settings.idle_gap or self.idle_gap.seed
+
     def restarted(self) -> None:
         """The runtime may have come back with other limits; its times are still the best guess."""
         self.kv, self.observed = KvCapacity(), ObservedCapacity()

@@ -83,12 +83,12 @@ class Polls:
         assert self._inputs is not None
         poll = self._inputs.read(values)
         self.complete = not any(poll[place] != poll[place] for place in self._gauges)
-        if not self.complete or mono <= self._mono:
-            return self.complete
+        if not self.complete:
+            return False
         last, seconds = self._last, mono - self._mono
         before = _FROM_ZERO if restarted and last else last or poll
         self._grow(poll, before)
-        self.continuous = bool(last) and not restarted and seconds <= WINDOW
+        self.continuous = bool(last) and not restarted and 0 <= seconds <= WINDOW
         if not self.continuous:
             self.table.clear()
         running, waiting = self._levels(poll, last, seconds)

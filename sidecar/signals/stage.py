@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from operator import itemgetter
 
@@ -89,6 +90,19 @@ class Signals:
         self._values = values
         return self._block(values, present=1.0)
 
+    def seed(self, *, service_time: float | None = None, idle_gap: float | None = None) -> None:
+        """Take over what a probe or the fleet knows of replicas like this one, in seconds: it counts until the
+        replica itself has shown it. None leaves a seed as it is."""
+        self.settings = replace(
+            self.settings,
+            service_time=self.settings.service_time if service_time is None else service_time,
+            idle_gap=self.settings.idle_gap if idle_gap is None else idle_gap,
+        )
+        self._facts = _facts(self.settings, self._gpus)
+        self._seen = None  # what can be told may be more now
+        for model in self._models.values():
+            model.decision.seed(self.settings)
+
     def saved(self) -> dict[str, bytes]:
         """What a later process goes on from, by key, for a store."""
         if self._last is None or not self._models:
@@ -138,7 +152,9 @@ class Signals:
         build = LayoutBuilder()
         self._active = []
         chosen = choose((ENERGY, COST), self._facts)
-        for name, series in list(models_of(snapshot.data.layout).items())[:MOST_MODELS]:
+        models = list(models_of(snapshot.data.layout).items())
+        self._tell_of_more(snapshot.target, len(models))
+        for name, series in models[:MOST_MODELS]:
             ways = self._ways(name, series)
             if not any(signal in ways for signal in _FROM_A_MODEL):
                 continue
@@ -165,14 +181,18 @@ class Signals:
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelSignals:
         if self._remembered is None:
-            self._remembered = Remembered(self._saved, snapshot)
-            self.problems = self._remembered.problems
+            self._remembered = Remembered(self._saved, snapshot, self.problems)
         model = self._models.get(name)
         if model is None:
             model = self._remembered.model(name, self.settings)
         self._models.pop(name, None)
         self._models[name] = model  # the newest stands last
         return model
+
+    def _tell_of_more(self, target: str, models: int) -> None:
+        told = f"target {target} serves more than {MOST_MODELS} models: those beyond have no derived signals"
+        if models > MOST_MODELS and told not in self.problems:
+            self.problems.append(told)
 
     def _forget_the_oldest(self) -> None:
         for name in list(self._models)[: max(len(self._models) - MOST_MODELS, 0)]:

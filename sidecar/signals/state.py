@@ -28,8 +28,9 @@ def freeze(last: Snapshot, models: Mapping[str, ModelSignals]) -> dict[str, byte
 class Remembered:
     """What an earlier process knew of a target's models, seen from a first snapshot."""
 
-    def __init__(self, state: Mapping[str, bytes], first: Snapshot) -> None:
-        self.problems: list[str] = []
+    def __init__(self, state: Mapping[str, bytes], first: Snapshot, problems: list[str]) -> None:
+        """What can't be used is added to `problems`."""
+        self._problems = problems
         self._first = first
         self._models: dict[str, Any] = {}
         self._known = False
@@ -55,7 +56,7 @@ class Remembered:
         return ModelSignals(name, settings)
 
     def _refuse(self, of: str, error: Exception) -> None:
-        self.problems.append(
+        self._problems.append(
             f"derived signals of target {self._first.target}{of}: saved state is not used ({error!r})"
         )
 

@@ -154,6 +154,16 @@ def test_an_old_replica_that_is_met_anew_is_taken_at_its_level(known: str) -> No
     assert isnan(block.get("capacity_requests", limit="observed"))
 
 
+def test_a_clock_that_goes_back_is_a_silence() -> None:
+    signals, replica = Signals(), Replica()
+    poll = FULL | {"running": 30.0}
+    run(signals, replica, [poll] * 5)
+    block = fed(signals, replica.snapshot(-50, poll))
+    assert block.get("compute_seconds_total") == 240
+    block = fed(signals, replica.snapshot(-48, poll))
+    assert block.get("compute_seconds_total") == 300
+
+
 def test_a_silence_longer_than_a_window_is_no_work() -> None:
     signals, replica = Signals(Settings(service_time=10)), Replica()
     poll = FULL | {"running": 30.0, "waiting": 3.0}
@@ -215,6 +225,18 @@ def test_a_model_that_comes_back_goes_on_counting() -> None:
     block = fed(signals, replica.snapshot(6, {"a": a, "b": b}))
     assert block.get("compute_seconds_total", model_name="a") == 12
     assert block.get("compute_seconds_total", model_name="b") == 18
+
+
+def test_a_server_of_very_many_models_is_bounded_and_says_so() -> None:
+    signals, replica = Signals(), Replica(runtime="triton")
+    poll = {"running": 1.0, "waiting": 0.0}
+    for first in (0, 200):
+        block = fed(
+            signals, replica.snapshot(first, {f"m{place}": poll for place in range(first, first + 300)})
+        )
+        assert len(block.layout.by_signal["queue_seconds_total"]) == 256
+    assert len(signals._models) == 256
+    assert len(signals.problems) == 1 and "256" in signals.problems[0]
 
 
 def test_ranks_of_one_model_are_one_replica() -> None:

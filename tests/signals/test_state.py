@@ -83,3 +83,21 @@ def test_the_state_is_small_json() -> None:
     (body,) = worked(Replica()).saved().values()
     assert set(json.loads(body)) == {"format", "time", "models"}
     assert len(body) < 4096
+
+
+def test_a_seed_of_a_probe_or_of_the_fleet_counts_until_the_replica_has_shown_its_own() -> None:
+    signals, replica = Signals(), Replica()
+    first = signals.feed(replica.snapshot(0, FULL | {"running": 4.0}))
+    assert first is not None and isnan(first.get("service_time_seconds"))
+    signals.seed(service_time=8.0, idle_gap=0.02)
+    block = signals.feed(replica.snapshot(2, FULL | {"running": 4.0}))
+    assert block is not None
+    assert block.get("service_time_seconds") == 8
+    assert block.get("idle_inter_token_latency_seconds") == 0.02
+    served = FULL | {"running": 4.0, "finished": 20.0, "inf_cnt": 20.0, "inf_sum": 60.0}
+    block = signals.feed(replica.snapshot(4, served))
+    assert block is not None and block.get("service_time_seconds") == 3
+    signals.seed(idle_gap=0.03)
+    block = signals.feed(replica.snapshot(6, served))
+    assert block is not None and block.get("service_time_seconds") == 3
+    assert block.get("idle_inter_token_latency_seconds") == 0.03
