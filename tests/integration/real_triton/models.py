@@ -72,7 +72,7 @@ def write(folder: Path) -> None:
     _model(
         folder,
         "slow",
-        _ECHO.format(delay=0.25),
+        _ECHO.format(delay=0.4),
         batch=2,
         more="""
 dynamic_batching {

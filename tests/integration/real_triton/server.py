@@ -37,9 +37,14 @@ class Triton:
             return 0, b""
 
     def infer(self, model: str, value: float = 1.0, version: int | None = None) -> int:
+        return self.tell(model, value, version)[0]
+
+    def tell(self, model: str, value: float = 1.0, version: int | None = None) -> tuple[int, str]:
+        """Status of an inference, and the error that came with it."""
         where = f"/v2/models/{model}" + (f"/versions/{version}" if version else "")
         tensor = {"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [value]}
-        return self.ask(f"{where}/infer", {"inputs": [tensor]})[0]
+        status, body = self.ask(f"{where}/infer", {"inputs": [tensor]})
+        return status, "" if status == 200 else body.decode("utf-8", "replace")
 
     def stream(self, model: str, tokens: int) -> int:
         """Answers that came over a stream."""
@@ -47,10 +52,10 @@ class Triton:
         assert status == 200, body
         return body.count(b"data: ")
 
-    def together(self, count: int, model: str) -> list[int]:
-        """Statuses of so many requests at once."""
+    def together(self, count: int, model: str) -> list[tuple[int, str]]:
+        """Statuses and errors of so many requests at once."""
         with ThreadPoolExecutor(count) as pool:
-            return list(pool.map(lambda _: self.infer(model), range(count)))
+            return list(pool.map(lambda _: self.tell(model), range(count)))
 
 
 @contextmanager
