@@ -65,7 +65,7 @@ def serve(ports: list[int], pages: list[bytes]) -> None:
 
     async def main() -> None:
         for port in ports:
-            await asyncio.start_server(answer, "127.0.0.1", port)
+            await asyncio.start_server(answer, "127.0.0.1", port, limit=2**22)
         await asyncio.Event().wait()
 
     asyncio.run(main())

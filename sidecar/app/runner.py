@@ -81,7 +81,8 @@ class TargetRunner:
 
     def _ask_facts(self, now: float, deadline: float) -> None:
         """Beside the page, never in front of it: a health endpoint that hangs delays no number."""
-        if self._facts is None or self._facts.done():
+        idle = self._facts is None or self._facts.done()
+        if idle and self._target.is_due(self.pipeline.endpoints, now):
             self._facts = asyncio.create_task(self._learn(now, deadline))
 
     async def _learn(self, now: float, deadline: float) -> None:

@@ -33,6 +33,44 @@ class Fold:
     how: Callable[[Sequence[float]], float]
 
 
+#: Takes the raw slots of all outputs at once.
+Pick = Callable[[Sequence[float]], tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Outputs that are plain sums over equally many raw slots: the first slots of all, the second ones, …"""
+
+    places: tuple[int, ...]
+    picks: tuple[Pick, ...]
+
+
+def pick(slots: Sequence[int]) -> Pick:
+    """`itemgetter` that always gives a tuple."""
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    return lambda raw: tuple([raw[slot] for slot in slots])
+
+
+def columns(sums: Sequence[Sum]) -> tuple[tuple[Columns, ...], tuple[Sum, ...]]:
+    """Plain sums as columns, and the sums that are more than that."""
+    plain: dict[int, list[Sum]] = {}
+    others = []
+    for one in sums:
+        if one.factor == 1.0 and not one.minus and one.slots:
+            plain.setdefault(len(one.slots), []).append(one)
+        else:
+            others.append(one)
+    grouped = tuple(
+        Columns(
+            tuple(one.place for one in group),
+            tuple(pick([one.slots[rank] for one in group]) for rank in range(width)),
+        )
+        for width, group in plain.items()
+    )
+    return grouped, tuple(others)
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """How the values of one shape of page become the values of one layout."""
@@ -41,7 +79,8 @@ class Binding:
     provenance: tuple[Provenance, ...]
     unmapped: tuple[str, ...]
     #: for each output the raw slot that it is a plain copy of (any slot where it is not).
-    order: tuple[int, ...]
+    copies: Pick
+    columns: tuple[Columns, ...]
     sums: tuple[Sum, ...]
     folds: tuple[Fold, ...]
     constants: tuple[tuple[int, float], ...]
@@ -55,11 +94,11 @@ class Binding:
 
     def evaluate(self, raw: Sequence[float], *, healthy: bool = True) -> tuple[float, ...]:
         """The block's values; NaN where absent."""
-        if not self.order:
-            return ()
-        out: list[float] = (
-            list(itemgetter(*self.order)(raw)) if len(self.order) > 1 and raw else self._few(raw)
-        )
+        out: list[float] = list(self.copies(raw)) if raw else [nan] * self.layout.size
+        for group in self.columns:
+            ranks = [take(raw) for take in group.picks]
+            for place, ranked in zip(group.places, zip(*ranks, strict=True), strict=True):
+                out[place] = sum(ranked)
         for one in self.sums:
             total = sum([raw[slot] for slot in one.slots])
             if one.minus:
@@ -88,9 +127,6 @@ class Binding:
         for place, compute in self.computed:
             out[place] = compute(out, raw)
         return tuple(out)
-
-    def _few(self, raw: Sequence[float]) -> list[float]:
-        return [raw[slot] if raw else nan for slot in self.order]
 
 
 def largest(values: Sequence[float]) -> float:

@@ -7,7 +7,17 @@ from dataclasses import replace
 from math import inf, nan
 
 from sidecar.exposition import Sample, Shape
-from sidecar.runtimes.binding import Binding, Computed, Fold, Sum, largest, smallest, weighted_mean
+from sidecar.runtimes.binding import (
+    Binding,
+    Computed,
+    Fold,
+    Sum,
+    columns,
+    largest,
+    pick,
+    smallest,
+    weighted_mean,
+)
 from sidecar.runtimes.mapping import Mapping
 from sidecar.schema import RUNTIME, SIGNALS, Agg, Kind, Method, Scope, Status
 from sidecar.snapshot import Labels, Layout, LayoutBuilder, Provenance
@@ -178,6 +188,7 @@ class Build:
     def finish(self, progress: Sequence[str]) -> Binding:
         """The binding. `progress` names the samples that must all be 0 for an assumed 0."""
         layout = self._layout.build()
+        grouped, sums = columns(self._sums)
         amounts, falling = [], []
         histograms = []
         for one in layout.series:
@@ -192,8 +203,9 @@ class Build:
             layout=layout,
             provenance=self._complete_provenance(layout),
             unmapped=self._unmapped(),
-            order=tuple(self._order),
-            sums=tuple(self._sums),
+            copies=pick(self._order),
+            columns=grouped,
+            sums=sums,
             folds=tuple(self._folds),
             constants=tuple(self._constants),
             assumed=tuple(self._assumed),

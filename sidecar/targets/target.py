@@ -47,16 +47,24 @@ class Target:
         self._fetcher = fetcher
         self._limit = limit
         self._due: dict[Endpoint, float] = {}
+        self._urls: dict[Endpoint, URL] = {}
 
     def forget(self) -> None:
         """Ask every cheap endpoint again: another process may answer now."""
         self._due.clear()
+        self._urls.clear()
+
+    def is_due(self, endpoints: Sequence[Endpoint], now: float) -> bool:
+        """Whether a cheap endpoint is to be asked at `now`, a moment of the loop's clock."""
+        return any(not one.page and self._due.get(one, now) <= now for one in endpoints)
 
     async def pages(
         self, endpoints: Sequence[Endpoint], api_ports: dict[int, int], deadline: float
     ) -> dict[str, Answer]:
         """The answers of the page endpoints, by name."""
         pages = [endpoint for endpoint in endpoints if endpoint.page]
+        if len(pages) == 1:
+            return {pages[0].name: await self._ask(pages[0], api_ports, deadline)}
         answers = await asyncio.gather(*(self._ask(one, api_ports, deadline) for one in pages))
         return {endpoint.name: answer for endpoint, answer in zip(pages, answers, strict=True)}
 
@@ -71,9 +79,12 @@ class Target:
         return {endpoint.name: answer for endpoint, answer in zip(due, answers, strict=True)}
 
     async def _ask(self, endpoint: Endpoint, api_ports: dict[int, int], deadline: float) -> Answer:
+        url = self._urls.get(endpoint)
+        if url is None:
+            url = self._urls[endpoint] = self.address.of(endpoint, api_ports)
         try:
             page = await self._fetcher.get(
-                self.address.of(endpoint, api_ports),
+                url,
                 deadline=deadline,
                 accept=ACCEPT_METRICS if endpoint.page else ACCEPT_ANY,
                 limit=self._limit if endpoint.page else FACT_LIMIT,
