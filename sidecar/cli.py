@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "dashboards": "write Grafana dashboards, provisioning files and ConfigMaps",
     "rules": "write recording and alerting rules for the objectives",
     "gpu": "one pass over the GPUs",
+    "fleet": "add sidecars up, answer KEDA over gRPC and JSON without a Prometheus in the path",
     "simulate": "a ScaledObject against a traffic in simulated time: objectives kept, replica-hours, flaps",
 }
 

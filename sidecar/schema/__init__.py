@@ -6,6 +6,7 @@ Everybody may import it; it imports nobody.
 from __future__ import annotations
 
 from sidecar.schema.derived import DERIVED, SLO
+from sidecar.schema.fleet import FLEET
 from sidecar.schema.gpu import GPU
 from sidecar.schema.itself import ITSELF
 from sidecar.schema.life import LIFE, SCRAPE_RESULTS, STARTUP_PHASES
@@ -18,6 +19,7 @@ GROUPS: dict[str, tuple[Signal, ...]] = {
     "Derived": DERIVED,
     "SLO": SLO,
     "GPU": GPU,
+    "Fleet": FLEET,
     "The sidecar itself": ITSELF,
 }
 

@@ -1,0 +1,256 @@
+"""The role at work: finds sidecars, reads them, publishes what they add up to, answers HTTP and gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from sidecar.exposition import PageError
+from sidecar.fleet.discover import DiscoveryError, Source
+from sidecar.fleet.fleet import Fleet
+from sidecar.fleet.router import Router
+from sidecar.outputs.access import Access
+from sidecar.outputs.http import http_app
+from sidecar.outputs.self_metrics import SelfMetrics
+from sidecar.outputs.server import Listener, listen
+from sidecar.snapshot import Block, Publication
+from sidecar.targets.auth import Auth, Tls
+from sidecar.targets.failure import FetchError
+from sidecar.targets.fetch import Fetcher
+from sidecar.targets.poll import Poller
+
+log = logging.getLogger(__name__)
+
+PUBLISH_EVERY = 1.0
+_PAGE_LIMIT = 8 * 1024 * 1024
+_STALE_INTERVALS, _STALE_LEAST = 3, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """`grpc_listen` None serves no gRPC. Seconds everywhere."""
+
+    source: Source
+    listen: str = "0.0.0.0:9845"
+    grpc_listen: str | None = None
+    grpc_cert: Path | None = None
+    grpc_key: Path | None = None
+    grpc_client_ca: Path | None = None
+    interval: float = 5.0
+    timeout: float = 4.0
+    auth: Auth = field(default_factory=Auth)
+    tls: Tls = field(default_factory=Tls)
+    router: Router | None = None
+    utilisation: float = 0.8
+    web_config_file: Path | None = None
+
+    @property
+    def stale_after(self) -> float:
+        return max(_STALE_INTERVALS * self.interval, _STALE_LEAST)
+
+
+class FleetRole:
+    """One process of the role. `start` returns with the listeners up."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        """Raises ConfigError when web.yml can't be used."""
+        self.settings = settings
+        self.fleet = Fleet(stale_after=settings.stale_after, utilisation=settings.utilisation)
+        self.fleet.router = settings.router
+        self.itself = SelfMetrics()
+        self.listener: Listener | None = None
+        self.grpc_port = 0
+        self._access = Access(settings.web_config_file) if settings.web_config_file is not None else None
+        self._publication = Publication(0.0)
+        self._block: Block = self.fleet.block(time.monotonic())
+        self._pollers: dict[str, tuple[Poller, asyncio.Task[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+        self._scaler: Any = None
+        self._server: Any = None
+
+    @property
+    def url(self) -> str:
+        assert self.listener is not None
+        return self.listener.url
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def start(self) -> None:
+        """Listen and begin to read. Raises ListenError, ScalerError, and ImportError without the extra `keda`."""
+        app = http_app(lambda: self._publication, self.itself)
+        app.router.add_get("/v1/fleet", self._members)
+        app.router.add_get("/v1/seeds", self._seeds)
+        if self._access is not None:
+            self._access.protect(app)
+        tls = self._access.tls if self._access is not None else None
+        self.listener = await listen(app, self.settings.listen, tls=tls)
+        if self.settings.grpc_listen is not None:
+            await self._serve_grpc(self.settings.grpc_listen)
+        self.itself.config_loaded(time.time())
+        self._spawn(self._discover())
+        self._spawn(self._publish())
+        self._spawn(self.itself.watch_loop())
+        if self.settings.router is not None:
+            self._spawn(self._read_router(self.settings.router))
+
+    async def run(self) -> None:
+        """Start, work until SIGTERM or SIGINT, close."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            await self.start()
+            log.info("serving %s/metrics", self.url)
+            await self._stopping.wait()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        tasks = [*self._tasks, *(task for _, task in self._pollers.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._server is not None:
+            await self._server.close()
+        if self.listener is not None:
+            await self.listener.close()
+
+    async def _serve_grpc(self, address: str) -> None:
+        from sidecar.fleet.scaler import Scaler, ScalerTls, serve
+
+        given = self.settings
+        tls = None
+        if given.grpc_cert is not None and given.grpc_key is not None:
+            tls = ScalerTls(given.grpc_cert, given.grpc_key, given.grpc_client_ca)
+        self._scaler = Scaler(lambda: self._block, self._answered)
+        self._server = await serve(self._scaler, address, tls)
+        self.grpc_port = self._server.port
+        log.info("serving KEDA's external scaler on port %d, TLS %s", self.grpc_port, "on" if tls else "off")
+
+    def _answered(self, method: str, code: str) -> None:
+        self.fleet.answers[method, code] += 1
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of the fleet role has failed; the others go on", exc_info=error)
+
+    # Reading --------------------------------------------------------------------------------------
+
+    async def _discover(self) -> None:
+        source = self.settings.source
+        while True:
+            try:
+                self.fleet.list(await source.addresses(), vouched=source.vouched)
+            except DiscoveryError as error:
+                if self.fleet.discovered is not False:
+                    log.warning("the sidecars can't be listed, the last list holds: %s", error)
+                self.fleet.list_failed()
+            self._follow()
+            await asyncio.sleep(self.settings.interval)
+
+    def _follow(self) -> None:
+        """A poller for each member, none for who is gone."""
+        for address in [one for one in self._pollers if one not in self.fleet.members]:
+            poller, _ = self._pollers.pop(address)
+            poller.stop()
+        for address in self.fleet.members:
+            if address not in self._pollers:
+                fetcher = Fetcher(address, self.settings.auth, self.settings.tls)
+                poller = Poller(
+                    address,
+                    self._reading(fetcher, address),
+                    interval=self.settings.interval,
+                    timeout=self.settings.timeout,
+                    first_within=min(1.0, self.settings.interval / 5),
+                )
+                self._pollers[address] = (poller, asyncio.create_task(_poll(poller, fetcher)))
+
+    def _reading(self, fetcher: Fetcher, address: str) -> Callable[[float], Awaitable[bool]]:
+        url = address + "/metrics"
+
+        async def tick(deadline: float) -> bool:
+            try:
+                page = await fetcher.get(url, deadline=deadline, limit=_PAGE_LIMIT)
+                self.fleet.read(address, page.body, time.monotonic())
+            except (FetchError, PageError) as error:
+                self.fleet.failed(address, error.result, error.detail)
+                return False
+            return True
+
+        return tick
+
+    async def _read_router(self, router: Router) -> None:
+        loop = asyncio.get_running_loop()
+        async with Fetcher("router", tls=self.settings.tls) as fetcher:
+            while True:
+                try:
+                    page = await fetcher.get(router.url, deadline=loop.time() + self.settings.timeout)
+                    router.read(page.body, time.monotonic())
+                except (FetchError, PageError) as error:
+                    if not router.error:
+                        log.warning("the router can't be read: %s", error.detail)
+                    router.error = error.detail
+                await asyncio.sleep(self.settings.interval)
+
+    async def _publish(self) -> None:
+        while True:
+            self.publish()
+            await asyncio.sleep(PUBLISH_EVERY)
+
+    def publish(self) -> None:
+        """Make the block of this moment what everybody reads."""
+        self._block = self.fleet.block(time.monotonic())
+        self._publication = Publication(
+            time.time(), shared=(self._block,), serial=self._publication.serial + 1
+        )
+        if self._scaler is not None:
+            self._scaler.changed()
+
+    # Pages ----------------------------------------------------------------------------------------
+
+    async def _members(self, request: web.Request) -> web.Response:
+        """the sidecars that are listed, what each is taken for, and its last failure"""
+        now, stale = time.monotonic(), self.settings.stale_after
+        members = [
+            {
+                "address": address,
+                "state": member.state(now, stale),
+                "age_seconds": None if member.read_at is None else round(now - member.read_at, 3),
+                "error": member.error,
+                "detail": member.detail,
+            }
+            for address, member in self.fleet.members.items()
+        ]
+        return _json({"discovery_success": self.fleet.discovered, "members": members})
+
+    async def _seeds(self, request: web.Request) -> web.Response:
+        """what a newcomer can start from, by model: service time and idle gap"""
+        names = ("service_time_seconds", "idle_inter_token_latency_seconds")
+        kept = self.fleet.kept.items()
+        return _json({model: {name: one[name] for name in names if name in one} for model, one in kept})
+
+
+async def _poll(poller: Poller, fetcher: Fetcher) -> None:
+    async with fetcher:
+        await poller.run()
+
+
+def _json(body: dict[str, Any]) -> web.Response:
+    return web.Response(text=json.dumps(body, allow_nan=False) + "\n", content_type="application/json")
