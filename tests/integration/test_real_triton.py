@@ -1,4 +1,4 @@
-"""A real Triton, a real sidecar beside it, and a client that counts for itself.
+"""A real Triton, a real sidecar beside it, and a client that counts for itself: one server, one story.
 
 The first run downloads 55 MB into a cache outside the repository; without a network the tests are skipped.
 """
@@ -101,16 +101,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Triton, Sid
         yield triton, beside
 
 
-def test_what_runs_is_found(both: tuple[Triton, Sidecar]) -> None:
-    _, beside = both
+def what_runs_is_found(triton: Triton, beside: Sidecar) -> None:
     beside.comes_to(1, "target_ready", runtime="triton")
     beside.comes_to(1, "runtime_info", version="2.51.0", engine="python")
     beside.comes_to(7, "model_info")
     beside.comes_to(2, "request_slots", model_name="slow")
 
 
-def test_a_backlog_is_seen_while_it_stands_and_counted_when_it_is_gone(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def a_backlog_is_seen_while_it_stands_and_counted_when_it_is_gone(triton: Triton, beside: Sidecar) -> None:
     peaks: list[float] = []
     over = threading.Event()
 
@@ -143,8 +141,7 @@ def test_a_backlog_is_seen_while_it_stands_and_counted_when_it_is_gone(both: tup
     beside.comes_to(0, "requests_waiting", model_name="slow")
 
 
-def test_an_ensemble_counts_once(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def an_ensemble_counts_once(triton: Triton, beside: Sidecar) -> None:
     told = Counter(triton.infer("ens", value) for value in (1, 1, 1, 1, -5))
     assert told == {200: 4, 500: 1}
     beside.comes_to(4, "requests_total", model_name="ens", outcome="success")
@@ -153,8 +150,7 @@ def test_an_ensemble_counts_once(both: tuple[Triton, Sidecar]) -> None:
     beside.comes_to(5, "model_executions_total", model_name="fast")
 
 
-def test_cache_hits_are_not_computed(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def cache_hits_are_not_computed(triton: Triton, beside: Sidecar) -> None:
     assert [triton.infer("cached", value) for value in (1, 1, 1, 2, 2, 3)] == [200] * 6
     beside.comes_to(6, "requests_total", model_name="cached", outcome="success")
     beside.comes_to(3, "request_inference_time_seconds_count", model_name="cached")
@@ -162,8 +158,7 @@ def test_cache_hits_are_not_computed(both: tuple[Triton, Sidecar]) -> None:
     assert computed is not None and computed / 3 >= 0.05
 
 
-def test_versions_stay_apart(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def versions_stay_apart(triton: Triton, beside: Sidecar) -> None:
     for version, count in ((1, 3), (2, 5)):
         assert [triton.infer("multi", version=version) for _ in range(count)] == [200] * count
         beside.comes_to(
@@ -171,8 +166,7 @@ def test_versions_stay_apart(both: tuple[Triton, Sidecar]) -> None:
         )
 
 
-def test_a_stream_has_no_latency_of_tritons(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def a_stream_has_no_latency_of_tritons(triton: Triton, beside: Sidecar) -> None:
     assert triton.stream("stream", 5) == 5
     beside.comes_to(1, "requests_total", model_name="stream", outcome="success")
     for signal_name in ("e2e_request_latency_seconds_count", "requests_waiting"):
@@ -180,8 +174,7 @@ def test_a_stream_has_no_latency_of_tritons(both: tuple[Triton, Sidecar]) -> Non
         assert beside.get(signal_name, model_name="slow") is not None
 
 
-def test_a_model_that_is_loaded_again_goes_on_counting(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def a_model_that_is_loaded_again_goes_on_counting(triton: Triton, beside: Sidecar) -> None:
     before = beside.get("requests_total", model_name="multi", outcome="success")
     assert before
     assert triton.ask("/v2/repository/models/multi/unload", {})[0] == 200
@@ -192,8 +185,7 @@ def test_a_model_that_is_loaded_again_goes_on_counting(both: tuple[Triton, Sidec
     beside.comes_to(0, "target_restarts_total")
 
 
-def test_failed_answers_are_a_lower_bound_and_exceptions_are_counted(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def failed_answers_are_a_lower_bound_and_exceptions_are_counted(triton: Triton, beside: Sidecar) -> None:
     assert [triton.infer("flaky", value) for value in (-1, -1, -999, -999)] == [500] * 4
     # `flaky` is a step of the ensemble: its own requests aren't shown beside it, its executions are.
     assert beside.get("requests_total", model_name="flaky") is None
@@ -205,9 +197,26 @@ def test_failed_answers_are_a_lower_bound_and_exceptions_are_counted(both: tuple
     assert {own["method"] for own in info} <= {"derived", "estimated"}
 
 
-def test_a_model_that_cannot_be_loaded_makes_the_server_not_ready(both: tuple[Triton, Sidecar]) -> None:
-    triton, beside = both
+def a_model_that_cannot_be_loaded_makes_the_server_not_ready(triton: Triton, beside: Sidecar) -> None:
     assert triton.ask("/v2/repository/models/broken/load", {})[0] == 400
     wait_for(lambda: beside.get("target_ready") == 0, 15.0, name="not ready")
     beside.comes_to(1, "target_live")
     beside.comes_to(1, "target_up")
+
+
+STORY = (
+    what_runs_is_found,
+    a_backlog_is_seen_while_it_stands_and_counted_when_it_is_gone,
+    an_ensemble_counts_once,
+    cache_hits_are_not_computed,
+    versions_stay_apart,
+    a_stream_has_no_latency_of_tritons,
+    a_model_that_is_loaded_again_goes_on_counting,
+    failed_answers_are_a_lower_bound_and_exceptions_are_counted,
+    a_model_that_cannot_be_loaded_makes_the_server_not_ready,
+)
+
+
+def test_the_sidecar_and_the_client_agree(both: tuple[Triton, Sidecar]) -> None:
+    for chapter in STORY:
+        chapter(*both)
