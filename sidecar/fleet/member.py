@@ -24,7 +24,7 @@ class Member:
         self._served: frozenset[tuple[str, str]] = frozenset()  # (target, model) that were seen at work
 
     def read(self, body: bytes, now: float) -> dict[Key, float]:
-        """Take a page; returns what the counters grew by since the page before. Raises PageError."""
+        """Take a page; returns what the counters grew by since the page before, 0 at first. Raises PageError."""
         self._page.read(body)
         first = self.read_at is None
         self.read_at, self.error, self.detail = now, "", ""
@@ -35,7 +35,7 @@ class Member:
             counters[key] = counters.get(key, 0.0) + values[place]
         before, self.counters = self.counters, counters
         if first:
-            return {}
+            return dict.fromkeys(counters, 0.0)
         return {key: _grown(before.get(key, 0.0), value) for key, value in counters.items()}
 
     def failed(self, error: str, detail: str) -> None:

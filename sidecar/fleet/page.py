@@ -83,6 +83,7 @@ def wanted_lines(body: bytes) -> bytes:
     """The lines of the wanted families, which stand together on a page: a tenth of it. The rest is never split
     into lines, so that a thousand pages fit into memory."""
     parts = []
+    body = b"\n" + body
     for needle in _NEEDLES:
         start = end = body.find(needle)
         while end >= 0 and body.startswith(needle, end):
