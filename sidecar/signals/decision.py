@@ -35,9 +35,8 @@ class Decision:
     """What is learnt of a replica (service time, idle gap, capacity) and what follows from it now. NaN where a
     value isn't known."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.objective: GapObjective | None = None
+    def __init__(self, settings: Settings, objective: GapObjective | None) -> None:
+        self.settings, self.objective = settings, objective
         self.service_time = ServiceTime(settings.service_time)
         self.idle_gap = IdleGap(settings.idle_gap)
         self.kv = KvCapacity()
@@ -46,11 +45,10 @@ class Decision:
         self.idle = self.load = self.capacity = self.demand = nan
         self.why = (NONE, NO_CAPACITY)
 
-    def seed(self, settings: Settings) -> None:
-        """Take other seeds; one that isn't given stays."""
-        self.settings = settings
-        self.service_time.seed = settings.service_time or self.service_time.seed
-        self.idle_gap.seed = settings.idle_gap or self.idle_gap.seed
+    def seed(self, service_time: float | None, idle_gap: float | None) -> None:
+        """Take other seeds; None leaves one as it is."""
+        self.service_time.seed = service_time or self.service_time.seed
+        self.idle_gap.seed = idle_gap or self.idle_gap.seed
 
     def restarted(self) -> None:
         """The runtime may have come back with other limits; its times are still the best guess."""

@@ -46,13 +46,13 @@ def models_of(layout: Layout) -> dict[str, tuple[Series, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Where a model's numbers are. `bounds` tell the buckets that good gaps are read from."""
+    """Where a model's numbers are. `good` are the upper bounds of the gaps that count as good ones."""
 
     signals: frozenset[str]
     pick: Callable[[Sequence[float]], tuple[float, ...]]
     absent: tuple[int, ...]
     folded: tuple[tuple[int, tuple[int, ...], Fold], ...]
-    bounds: tuple[float, ...]
+    good: tuple[float, ...]
 
     def read(self, values: Sequence[float]) -> list[float]:
         """One poll; NaN for what isn't there."""
@@ -120,7 +120,7 @@ def bind(series: Iterable[Series], ways: Mapping[str, Way], objective: GapObject
             for place, indices in enumerate(found)
             if len(indices) > 1
         ),
-        tuple(bound for one in gaps for bound in one.bounds),
+        tuple(one.bounds[_good(one, objective) - one.start] for one in gaps),
     )
 
 

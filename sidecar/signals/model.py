@@ -54,8 +54,7 @@ class ModelSignals:
         """`known`: an earlier process of the sidecar saw this replica a moment ago."""
         self.name = name
         self.polls = Polls(known=known)
-        self.decision = Decision(settings)
-        self.decision.objective = settings.gap_objective(name)
+        self.decision = Decision(settings, settings.gap_objective(name))
         self.accepted_tokens = self.accepted_requests = 0.0
 
     def bind(self, inputs: Inputs, ways: Mapping[str, Way]) -> None:

@@ -69,7 +69,7 @@ class Polls:
             for place, signal in ((at.RUNNING, "requests_running"), (at.WAITING, "requests_waiting"))
             if signal in inputs.signals
         )
-        if before is not None and before.bounds != inputs.bounds:
+        if before is not None and before.good != inputs.good:
             self.table.clear()
 
     @property

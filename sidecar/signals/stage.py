@@ -93,15 +93,16 @@ class Signals:
     def seed(self, *, service_time: float | None = None, idle_gap: float | None = None) -> None:
         """Take over what a probe or the fleet knows of replicas like this one, in seconds: it counts until the
         replica itself has shown it. None leaves a seed as it is."""
+        now = self.settings
         self.settings = replace(
-            self.settings,
-            service_time=self.settings.service_time if service_time is None else service_time,
-            idle_gap=self.settings.idle_gap if idle_gap is None else idle_gap,
+            now,
+            service_time=now.service_time if service_time is None else service_time,
+            idle_gap=now.idle_gap if idle_gap is None else idle_gap,
         )
         self._facts = _facts(self.settings, self._gpus)
         self._seen = None  # what can be told may be more now
         for model in self._models.values():
-            model.decision.seed(self.settings)
+            model.decision.seed(service_time, idle_gap)
 
     def saved(self) -> dict[str, bytes]:
         """What a later process goes on from, by key, for a store."""
