@@ -13,6 +13,9 @@ from sidecar.runtimes.mapping import Fingerprint, Mapping
 #: Two runtimes whose confidences are closer than this are not told apart.
 AMBIGUOUS_BELOW = 0.1
 
+#: Weaker evidence than this is told, and not acted upon.
+SURE_ENOUGH = 0.6
+
 #: Bytes of a body that a fingerprint looks at.
 MAX_LOOKED_AT = 64 * 1024
 
@@ -72,6 +75,8 @@ class Detector:
         if close:
             names = " or ".join([first, *close])
             return Detection("", best[0], f"ambiguous: {names}; set `runtime` for this target")
+        if best[0] < SURE_ENOUGH:
+            return Detection("", best[0], f"perhaps {first} ({best[1]}); set `runtime` for this target")
         inside = {name: scores[name][0] for name in self._mappings[first].layers if name in scores}
         engine = max(inside, key=inside.__getitem__) if inside else ""
         reason = f"{best[1]}; inside runs {engine} ({scores[engine][1]})" if engine else best[1]

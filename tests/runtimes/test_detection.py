@@ -98,7 +98,8 @@ def test_triton_is_told_by_v2_and_kserve_is_not() -> None:
 def test_rows_are_tensorrt_llm() -> None:
     assert detect("tensorrt_llm/pages/samples/metrics_v13_loaded.json").runtime == "tensorrt_llm"
     empty = detect(b"[]")
-    assert (empty.runtime, empty.confidence) == ("tensorrt_llm", 0.5)
+    assert (empty.runtime, empty.confidence) == ("", 0.5)
+    assert "perhaps tensorrt_llm" in empty.reason
     assert detect(b'[{"a": 1}]').runtime == ""
 
 

@@ -67,8 +67,8 @@ def _slots(body: dict[str, Any]) -> int | None:
 
 
 def read_index(body: Any) -> Index | None:
-    """None when the body isn't a repository index."""
-    if not isinstance(body, list):
+    """None when the body isn't a repository index: even a server without models names what it could load."""
+    if not isinstance(body, list) or not body:
         return None
     states: dict[str, list[tuple[str, str]]] = {}
     for row in body:

@@ -18,6 +18,8 @@ from sidecar.schema import Method, Status
 PAGES = Path(__file__).parent / "pages"
 CASES, CAPTURES = PAGES / "cases", PAGES / "captures"
 
+V2 = (PAGES / "endpoints" / "C_v2.json").read_bytes()
+
 
 def config(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "backend": "python", "max_batch_size": 8} | more
@@ -231,13 +233,13 @@ def test_13_nan_is_dropped(adapter: Any, scrape: Any) -> None:
 
 
 def test_14_a_crashed_backend_shows_its_failures(adapter: Any, scrape: Any) -> None:
-    seen = scrape(adapter("triton", {"ready": b""}), case("12_crashed_backend"))
+    seen = scrape(adapter("triton", {"v2": V2, "ready": b""}), case("12_crashed_backend"))
     assert seen.adapter.facts.ready is True
     assert seen.get("requests_total", outcome="error") == 4
 
 
 def test_14_draining_is_metrics_without_an_api(adapter: Any, scrape: Any) -> None:
-    known = adapter("triton", {"health": b"", "ready": b""})
+    known = adapter("triton", {"health": b"", "ready": b"", "v2": V2})
     assert known.facts.live is True
     known.learn("health", Answer(error="refused"))
     seen = scrape(known, case("14_draining"))
@@ -247,9 +249,16 @@ def test_14_draining_is_metrics_without_an_api(adapter: Any, scrape: Any) -> Non
 
 
 def test_14_a_restricted_api_says_nothing_of_readiness(adapter: Any) -> None:
-    known = adapter("triton", {"ready": Answer(403, b"")})
-    assert known.facts.ready is None
-    assert adapter("triton", {"ready": Answer(400, b"")}).facts.ready is False
+    assert adapter("triton", {"v2": V2, "ready": Answer(403, b"")}).facts.ready is None
+    assert adapter("triton", {"v2": V2, "ready": Answer(400, b"")}).facts.ready is False
+
+
+def test_14_the_metrics_port_says_200_to_everything_and_is_not_believed(adapter: Any) -> None:
+    known = adapter("triton", dict.fromkeys(("version", "health", "ready", "index"), b""))
+    assert (known.facts.live, known.facts.ready, known.facts.version) == (None, None, "")
+    assert any("api_url" in finding and "8000" in finding for finding in known.findings())
+    never_seen = adapter("triton", {"health": Answer(error="refused"), "ready": Answer(error="refused")})
+    assert (never_seen.facts.live, never_seen.facts.ready) == (None, None)
 
 
 def test_15_namespaces_are_told_apart_and_tags_merged(adapter: Any, scrape: Any) -> None:
