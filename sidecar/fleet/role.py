@@ -212,7 +212,7 @@ class FleetRole:
     async def _publish(self) -> None:
         while True:
             self.publish()
-            await asyncio.sleep(PUBLISH_EVERY)
+            await asyncio.sleep(min(PUBLISH_EVERY, self.settings.interval))
 
     def publish(self) -> None:
         """Make the block of this moment what everybody reads."""

@@ -1,0 +1,3 @@
+from tests.keda.client import keda
+
+__all__ = ["keda"]
