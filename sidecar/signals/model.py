@@ -79,18 +79,18 @@ class ModelSignals:
         values: Sequence[float],
         mono: float,
         *,
-        restarted: bool,
+        epoch: int,
         age: float,
         held: bool,
         gpus: GpuFigures,
     ) -> list[float]:
         """Take one poll and return the values of ROWS; NaN for what can't be told. `held` says whether the
-        model's objectives hold, `age` is that of the runtime's process."""
+        model's objectives hold; `epoch` and `age` are of the runtime's process."""
         polls, decision = self.polls, self.decision
-        if restarted:
-            decision.restarted()
-        if not polls.feed(values, mono, restarted=restarted, age=age):
+        if not polls.feed(values, mono, epoch=epoch, age=age):
             return ABSENT_ROWS
+        if polls.restarted:
+            decision.restarted()
         decision.update(polls)
         if held:
             self.accepted_tokens += polls.grown[TOKENS]

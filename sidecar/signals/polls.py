@@ -45,7 +45,8 @@ class Polls:
         self.table = Table(GAP_LEVEL + 1, HORIZON)
         self.arrivals = Arrivals()
         self.complete = False  # whether the last poll told everything that is needed
-        self.continuous = False  # whether it followed on another
+        self.restarted = False  # whether it was the first of another process
+        self.continuous = False  # whether it followed on another of the same
         self.level = 0.0  # mean running between the last two polls
         self.grown = list(_FROM_ZERO)  # what each counter grew by in the last poll
         self.slots = nan
@@ -55,6 +56,7 @@ class Polls:
         self._last: list[float] = []
         self._before = 0.0  # in flight
         self._mono = nan
+        self._epoch = 0
 
     def bind(self, inputs: Inputs, ways: Mapping[str, Way]) -> None:
         """Read from these inputs from now on."""
@@ -78,15 +80,17 @@ class Polls:
         times = self.table.times
         return not times or times[-1] - times[0] < WINDOW - 1
 
-    def feed(self, values: Sequence[float], mono: float, *, restarted: bool, age: float) -> bool:
-        """Take one poll. `age` is that of the runtime's process, NaN when not known. Returns `complete`."""
+    def feed(self, values: Sequence[float], mono: float, *, epoch: int, age: float) -> bool:
+        """Take one poll. `epoch` and `age` are of the runtime's process, the age NaN when not known. Returns
+        `complete`."""
         assert self._inputs is not None
         poll = self._inputs.read(values)
         self.complete = not any(poll[place] != poll[place] for place in self._gauges)
         if not self.complete:
             return False
         last, seconds = self._last, mono - self._mono
-        before = _FROM_ZERO if restarted and last else last or poll
+        self.restarted = restarted = bool(last) and epoch != self._epoch
+        before = _FROM_ZERO if restarted else last or poll
         self._grow(poll, before)
         self.continuous = bool(last) and not restarted and 0 <= seconds <= WINDOW
         if not self.continuous:
@@ -99,7 +103,8 @@ class Polls:
         if old and not self.table.times:
             self._assume_level(mono - WINDOW, running, waiting, in_flight, poll)
         self.table.append(mono, self._row(running, waiting, in_flight, poll))
-        self._last, self._mono, self._known, self._before = poll, mono, True, in_flight
+        self._last, self._mono, self._epoch, self._before = poll, mono, epoch, in_flight
+        self._known = True
         return True
 
     def _grow(self, poll: list[float], before: Sequence[float]) -> None:

@@ -58,7 +58,6 @@ class Signals:
         self._layout: Layout = EMPTY_LAYOUT
         self._pick: Callable[[Sequence[float]], tuple[float, ...]] = tuple
         self._values: list[float] = []
-        self._epoch: int | None = None
         self._last: Snapshot | None = None
 
     def feed(self, snapshot: Snapshot) -> Block | None:
@@ -74,15 +73,13 @@ class Signals:
             self._compile(snapshot)
         if not snapshot.up:
             return self._block(self._held(), present=1.0)
-        restarted = self._epoch is not None and snapshot.epoch != self._epoch
-        self._epoch = snapshot.epoch
         age = snapshot.time - snapshot.life.get("target_start_timestamp_seconds")
         values: list[float] = []
         for model in self._active:
             values += model.feed(
                 data.values,
                 snapshot.mono,
-                restarted=restarted,
+                epoch=snapshot.epoch,
                 age=age,
                 held=self._objectives.held(model.name),
                 gpus=gpus,

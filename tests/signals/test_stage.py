@@ -126,6 +126,28 @@ def test_a_restart_loses_nothing_that_was_counted_and_counts_nothing_twice() -> 
     assert block.get("requests_waiting_peak") == 0  # of this life
 
 
+@pytest.mark.parametrize("away", ["gauges", "model"])
+def test_a_restart_is_not_forgotten_over_polls_that_told_nothing(away: str) -> None:
+    """After a restart a runtime may show no gauge, or not serve the model, for a while."""
+    signals, replica = Signals(), Replica()
+    served = {"running": 10.0, "finished": 500.0, "inf_cnt": 500.0, "inf_sum": 2000.0}
+    run(signals, replica, [FULL | served] * 5)
+    replica.epoch += 1
+    if away == "gauges":
+        fed(signals, replica.snapshot(10, FULL | {"running": nan, "waiting": nan}))
+    else:
+        fed(signals, replica.snapshot(10, {"other": FULL}))
+    fresh = {"running": 10.0, "finished": 12.0, "inf_cnt": 12.0, "inf_sum": 60.0}
+    block = fed(signals, replica.snapshot(12, {"m": FULL | fresh, "other": FULL}))
+    assert block.get("compute_seconds_total", model_name="m") == 80
+    assert block.get("arrivals_total", model_name="m") == 12 + 10
+    block = fed(
+        signals,
+        replica.snapshot(14, {"m": FULL | fresh | {"inf_cnt": 24.0, "inf_sum": 132.0}, "other": FULL}),
+    )
+    assert block.get("service_time_seconds", model_name="m") == 6
+
+
 def test_a_replica_that_is_young_starts_from_nothing() -> None:
     """Its load grows over a window, so that the sum over the fleet stays the fleet's."""
     signals, replica = Signals(Settings(service_time=10)), Replica()
