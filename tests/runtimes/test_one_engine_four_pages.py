@@ -184,6 +184,19 @@ def test_a_restart_is_one_restart_on_each_page() -> None:
         assert seen[name].epoch == 1, name
 
 
+def test_a_hang_is_a_wedge_where_the_page_shows_progress() -> None:
+    watched = Watched()
+    watched.at(30, step=2.0)
+    watched.replica.hang()
+    seen = watched.at(100, step=2.0)
+    for name in ("vllm", "nim"):
+        assert seen[name].life.get("target_wedged") == 1, name
+        assert seen[name].life.get("progress_age_seconds") >= 60, name
+    # TensorRT-LLM makes no row when it hangs, as when it idles: nothing is claimed.
+    for name in ("triton", "tensorrt_llm", "rows"):
+        assert seen[name].life.get("target_wedged") != 1, name
+
+
 def test_several_ranks_are_refused() -> None:
     replica = Replica(ReplicaConfig(ranks=2))
     for page in (TritonPage(), TrtLlmPage(), TrtLlmRows(), NimPage()):
