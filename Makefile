@@ -27,8 +27,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,nvml,otlp,keda,rules]'
 	@touch $@
 
-servers:
+servers: venv
 	@sh tests/servers.sh $(SERVERS) $(BROWSER)
+	@sh tests/deploy/tools.sh $(BIN)
 
 demo: venv
 	$(BIN)/inference-sidecar demo --for 60s
