@@ -170,8 +170,11 @@ class Snapshot:
     extra: tuple[Block, ...] = ()
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def with_extra(self, block: Block) -> Snapshot:
-        """This snapshot with one more block. Written out: `replace` costs several times as much."""
+    def with_extra(self, block: Block, provenance: tuple[Provenance, ...] = ()) -> Snapshot:
+        """This snapshot with one more block and where its values come from.
+
+        Written out, since `replace` costs several times as much.
+        """
         return Snapshot(
             self.target,
             self.runtime,
@@ -181,7 +184,7 @@ class Snapshot:
             self.up,
             self.data,
             self.life,
-            self.provenance,
+            (*self.provenance, *provenance),
             (*self.extra, block),
             self.reasons,
         )

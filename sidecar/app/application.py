@@ -26,7 +26,7 @@ from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import Listener, listen
 from sidecar.slo.engine import SloEngine
 from sidecar.slo.store import StateStore
-from sidecar.snapshot import Block, Snapshot
+from sidecar.snapshot import Block, Provenance, Snapshot
 from sidecar.targets.discover import Found, look
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ GPUS_ON_THEIR_PAGE = frozenset({"triton", "nim"})
 
 class _Judge:
     """The SLO engine as a stage that a reload can exchange under running targets."""
+
+    provenance: tuple[Provenance, ...] = ()
 
     def __init__(self, engine: SloEngine) -> None:
         self.engine = engine

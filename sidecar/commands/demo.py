@@ -15,7 +15,7 @@ from sidecar.app import Application
 from sidecar.config import Config, ConfigError, load_bytes
 from sidecar.config.quantities import parse_duration
 from sidecar.gpu.simulated import SimulatedSource
-from sidecar.history import COUNT, SUM, VALUE, History
+from sidecar.history import Table
 from sidecar.outputs.server import ListenError
 from sidecar.simulator.demo import demo_server
 from sidecar.simulator.server import SimulatedVllm
@@ -37,6 +37,15 @@ slos:
     period: 7d
     windows: [{{severity: page, short: 10s, long: 1m, factor: 2}}]
 """
+
+#: What rates and means are made of: signals, and which of a series' numbers.
+COUNTED = (
+    ("generation_tokens_total", "start"),
+    ("time_to_first_token_seconds", "sum_index"),
+    ("time_to_first_token_seconds", "count_index"),
+    ("inter_token_latency_seconds", "sum_index"),
+    ("inter_token_latency_seconds", "count_index"),
+)
 
 #: What the rates and means of the table are taken over.
 WINDOW = 5.0
@@ -132,42 +141,38 @@ class Watch:
 
     def __init__(self) -> None:
         self.last: Snapshot | None = None
-        self._history = History(
-            (),
-            (
-                ("generation_tokens_total", VALUE),
-                ("time_to_first_token_seconds", SUM),
-                ("time_to_first_token_seconds", COUNT),
-                ("inter_token_latency_seconds", SUM),
-                ("inter_token_latency_seconds", COUNT),
-            ),
-            60.0,
-        )
+        self._table = Table(len(COUNTED), 60.0)
 
     def feed(self, snapshot: Snapshot) -> None:
         if snapshot is not self.last and snapshot.up:
             self.last = snapshot
-            self._history.append(snapshot.data, snapshot.mono, snapshot.epoch)
+            self._table.append(snapshot.mono, [self._counted(signal, place) for signal, place in COUNTED])
+
+    def _counted(self, signal: str, place: str) -> float:
+        assert self.last is not None
+        data = self.last.data
+        return next((data.values[getattr(one, place)] for one in data.layout.find(signal)), nan)
 
     def value(self, signal: str, **labels: str) -> float:
-        if self.last is None:
-            return nan
-        for block in self.last.blocks:
+        """A gauge or counter of the last snapshot."""
+        for block in self.last.blocks if self.last is not None else ():
             for series in block.layout.find(signal, **labels):
                 return block.values[series.start]
         return nan
 
+    def increase(self, signal: str, place: str = "start") -> float:
+        """What a cumulative value grew by over the window; NaN without two readings."""
+        if len(self._table) < 2:
+            return nan
+        return self._table.increase(COUNTED.index((signal, place)), self._table.base(WINDOW))
+
     def rate(self, signal: str) -> float:
-        for _, track in self._history.tracks(signal):
-            return track.increase(WINDOW) / (track.span(WINDOW) or nan)
-        return nan
+        table = self._table
+        return self.increase(signal) / (table.times[-1] - table.times[table.base(WINDOW)] or nan)
 
     def mean(self, signal: str) -> float:
         """Mean of a histogram's new observations; NaN when there were none."""
-        sums, counts = self._history.tracks(signal, SUM), self._history.tracks(signal, COUNT)
-        if not sums or not counts:
-            return nan
-        return sums[0][1].increase(WINDOW) / (counts[0][1].increase(WINDOW) or nan)
+        return self.increase(signal, "sum_index") / (self.increase(signal, "count_index") or nan)
 
 
 @dataclass(frozen=True, slots=True)

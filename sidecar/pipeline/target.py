@@ -18,9 +18,10 @@ from sidecar.runtimes.binding import Binding
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES
 from sidecar.runtimes.detection import PROBES
 from sidecar.runtimes.registry import Registry
-from sidecar.snapshot import EMPTY_BLOCK, Block, Snapshot
+from sidecar.snapshot import EMPTY_BLOCK, Block, Provenance, Snapshot
 
 AUTO = "auto"
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -37,6 +38,11 @@ class Settings:
 
 class Stage(Protocol):
     """A room further down the line that adds a block to each snapshot; it sees those of the stages before."""
+
+    @property
+    def provenance(self) -> tuple[Provenance, ...]:
+        """Where the values of its block come from, as far as `signal_info` speaks of them."""
+        ...
 
     def feed(self, snapshot: Snapshot) -> Block | None: ...
 
@@ -249,7 +255,7 @@ class TargetPipeline:
         for stage in self._stages:
             block = stage.feed(snapshot)
             if block is not None:
-                snapshot = snapshot.with_extra(block)
+                snapshot = snapshot.with_extra(block, stage.provenance)
         return snapshot
 
 

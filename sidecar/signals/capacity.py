@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 
+from sidecar.history import Table
 from sidecar.signals.formula import Formula, Way
 from sidecar.signals.gap_line import median
-from sidecar.signals.table import Table
 
 SLOTS, KV_CACHE, SLO, OBSERVED = LIMITS = ("slots", "kv_cache", "slo", "observed")
 NONE = "none"

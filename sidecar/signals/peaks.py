@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import nan
 
+from sidecar.history import Table
 from sidecar.signals.formula import Formula, Way
-from sidecar.signals.table import Table
 
 #: Peak signal → the gauge that it is the maximum of.
 GAUGES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import nan
 
+from sidecar.history import Table
 from sidecar.signals import inputs as at
 from sidecar.signals.arrivals import Arrivals
 from sidecar.signals.formula import Way
 from sidecar.signals.inputs import COUNTERS, Inputs
 from sidecar.signals.settings import HORIZON, WINDOW
-from sidecar.signals.table import Table
 from sidecar.signals.work import mean_level, trapezoid
 
 # Columns of the table.

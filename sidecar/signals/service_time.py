@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sidecar.history import Table
 from sidecar.schema import Method
 from sidecar.signals.formula import Formula, Way
-from sidecar.signals.table import Table
 
 WINDOWS = (60.0, 120.0, 300.0, 600.0)
 ENOUGH = 10

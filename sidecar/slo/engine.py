@@ -10,7 +10,7 @@ from sidecar.slo.objective import GOODPUT, Objective
 from sidecar.slo.page import Page
 from sidecar.slo.state import freeze, thaw
 from sidecar.slo.track import MOST_ACCOUNTS, Track
-from sidecar.snapshot import Block, Snapshot
+from sidecar.snapshot import Block, Provenance, Snapshot
 
 #: Events that a share between two buckets is judged by, before anybody is warned of it.
 ENOUGH_EVENTS = 100
@@ -23,6 +23,8 @@ class SloEngine:
 
     State that can't be used is left alone and told in `problems`.
     """
+
+    provenance: tuple[Provenance, ...] = ()  # slo_info tells it
 
     def __init__(self, objectives: Iterable[Objective], saved: Mapping[str, bytes] | None = None) -> None:
         self.objectives = tuple(objectives)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.history import Table
 from sidecar.signals.arrivals import Arrivals
 from sidecar.signals.capacity import KvCapacity, ObservedCapacity, slo_capacity
 from sidecar.signals.energy import Meter
@@ -20,7 +21,6 @@ from sidecar.signals.replica_demand import backlog, replica_demand, stretch
 from sidecar.signals.saturation import RESOURCES, saturation
 from sidecar.signals.service_time import ServiceTime
 from sidecar.signals.settings import GapObjective, GpuFigures, Settings
-from sidecar.signals.table import Table
 from sidecar.signals.work import mean_level, trapezoid
 
 amounts = st.floats(0, 1e6)
