@@ -168,6 +168,8 @@ class Watch:
 
     def rate(self, signal: str) -> float:
         table = self._table
+        if len(table) < 2:
+            return nan
         return self.increase(signal) / (table.times[-1] - table.times[table.base(WINDOW)] or nan)
 
     def mean(self, signal: str) -> float:
