@@ -118,14 +118,14 @@ class Binding:
                 out[start : stop + 1] = [nan] * (stop + 1 - start)  # not cumulative: no histogram
             elif not -inf < out[stop] < inf:
                 out[stop] = nan
-        for place in self.amounts:
-            if not 0 <= out[place] < inf:
-                out[place] = nan
         for place, low, high in self.ranges:
             if not low <= out[place] <= high:
                 out[place] = nan
         for place, compute in self.computed:
             out[place] = compute(out, raw)
+        for place in self.amounts:
+            if not 0 <= out[place] < inf:
+                out[place] = nan
         return tuple(out)
 
 
