@@ -89,7 +89,7 @@ async def _show(seconds: float, listen: str) -> None:
         await app.start()
         print(
             f"A simulated vLLM at {server.url}/metrics, and two simulated\n"
-            f"GPUs: their numbers obey what real ones' do. The sidecar reads them every second:\n\n"
+            f"GPUs: their numbers obey what real ones' do. The sidecar reads them each second:\n\n"
             f"  {app.url}/            status page\n"
             f"  {app.url}/metrics     the normalised page\n"
             f"  {app.url}/v1/signals  the same as JSON\n\n"
