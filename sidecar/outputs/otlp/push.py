@@ -76,7 +76,9 @@ class OtlpOutput:
         await asyncio.to_thread(self._thread.join, _LAST_PUSH_WITHIN)
 
     def _run(self) -> None:
-        from sidecar.outputs.otlp.sender import Sender  # the SDK and its transport: 10 to 20 MB that only OTLP needs
+        from sidecar.outputs.otlp.sender import (
+            Sender,  # the SDK and its transport: 10 to 20 MB that only OTLP needs
+        )
 
         self._sender = Sender(self._settings, self._servers, self._began, self._instance)
         due = time.monotonic() + self._settings.interval
