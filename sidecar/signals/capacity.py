@@ -16,7 +16,7 @@ NONE = "none"
 LIMIT_NEEDS: dict[str, frozenset[str]] = {
     SLOTS: frozenset({"request_slots"}),
     KV_CACHE: frozenset({"kv_cache_usage_max_ratio", "compute_seconds_total"}),
-    SLO: frozenset({"inter_token_latency_seconds", "compute_seconds_total"}),
+    SLO: frozenset({"idle_inter_token_latency_seconds", "compute_seconds_total"}),
     OBSERVED: frozenset({"compute_seconds_total", "queue_seconds_total"}),
 }
 
@@ -28,7 +28,7 @@ CAPACITY = Formula(
     (
         Way(("request_slots",), "request_slots and the other limits"),
         Way(("kv_cache_usage_max_ratio", "compute_seconds_total"), "running over KV cache usage"),
-        Way(("inter_token_latency_seconds", "compute_seconds_total"), "inter-token latency objective"),
+        Way(("idle_inter_token_latency_seconds", "compute_seconds_total"), "inter-token latency objective"),
         Way(("compute_seconds_total", "queue_seconds_total"), "what ran while a queue stood"),
     ),
 )

@@ -14,7 +14,7 @@ from sidecar.signals.capacity import (
     slo_capacity,
 )
 from sidecar.signals.gap_line import IdleGap, slope
-from sidecar.signals.inputs import GAP_SECONDS, GAPS
+from sidecar.signals.inputs import FINISHED, GAP_SECONDS, GAPS
 from sidecar.signals.offered_load import offered_load
 from sidecar.signals.polls import Polls
 from sidecar.signals.replica_demand import (
@@ -60,7 +60,7 @@ class Decision:
         now = table.times[-1]
         since = table.base(WINDOW)
         waiting = columns[at.WAITING][-1]
-        if polls.continuous:
+        if polls.continuous and polls.decodes(polls.grown[GAPS], polls.grown[FINISHED]):
             self.idle_gap.observe(now, polls.level, polls.grown[GAPS], polls.grown[GAP_SECONDS])
         self.kv.observe(now, columns[at.RUNNING][-1], columns[at.KV_USAGE][-1])
         self.observed.update(table, at.RUNNING, at.WAITING)
@@ -70,7 +70,7 @@ class Decision:
         most = min(polls.slots if polls.slots > 0 else UNBOUNDED, kv if kv is not None else UNBOUNDED)
         idle = self.idle_gap.value(most)
         gaps = table.increase(at.GAPS, since)
-        tells = gaps >= _ENOUGH_GAPS
+        tells = gaps >= _ENOUGH_GAPS and polls.decodes(gaps, table.increase(at.SERVED, since))
         level = table.increase(at.GAP_LEVEL, since) / gaps if tells else columns[at.RUNNING][-1]
         gap = table.increase(at.GAP_SECONDS, since) / gaps if tells else 0.0
         steepness = slope(gap, idle, level) if idle and gap > 0 and level > _LOWEST_LEVEL else None

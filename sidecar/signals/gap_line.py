@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
+from sidecar.schema import Method
 from sidecar.signals.formula import Formula, Way
 
-IDLE_GAP = Formula(
-    "idle_inter_token_latency_seconds",
-    (
-        Way(
-            ("inter_token_latency_seconds", "compute_seconds_total"),
-            "intercept of inter_token_latency_seconds over the level of running requests",
-        ),
+FROM_GAPS, FROM_TOKENS = IDLE_GAP_WAYS = (
+    Way(
+        ("inter_token_latency_seconds", "compute_seconds_total"),
+        "intercept of inter_token_latency_seconds over the level of running requests",
+    ),
+    Way(
+        ("requests_running", "compute_seconds_total", "generation_tokens_total"),
+        "intercept of compute_seconds_total over generation_tokens_total over the level of running requests",
+        Method.ESTIMATED,
     ),
 )
+IDLE_GAP = Formula("idle_inter_token_latency_seconds", IDLE_GAP_WAYS)
+
+#: Tokens a request below which an estimated gap is mostly prefill.
+DECODES = 4.0
 
 _BIN = 1.25  # width of a level's bin, as a factor
 _HALF_LIFE = 600.0

@@ -9,6 +9,7 @@ from sidecar.history import Table
 from sidecar.signals import inputs as at
 from sidecar.signals.arrivals import Arrivals
 from sidecar.signals.formula import Way
+from sidecar.signals.gap_line import DECODES, FROM_TOKENS
 from sidecar.signals.inputs import COUNTERS, Inputs
 from sidecar.signals.settings import HORIZON, WINDOW
 from sidecar.signals.work import mean_level, trapezoid
@@ -49,6 +50,7 @@ class Polls:
         self.continuous = False  # whether it followed on another of the same
         self.level = 0.0  # mean running between the last two polls
         self.grown = list(_FROM_ZERO)  # what each counter grew by in the last poll
+        self.gaps_estimated = False  # from what runs and the tokens that come out of it
         self.slots = nan
         self._queue = self._compute = self._gap_level = 0.0
         self._known = known
@@ -64,6 +66,7 @@ class Polls:
         before = self._inputs
         self._inputs = inputs
         self._served_by_level = at.SERVED in inputs.absent
+        self.gaps_estimated = ways.get("idle_inter_token_latency_seconds") is FROM_TOKENS
         self._queue_integrated = queue is not None and "requests_waiting" in queue.needs
         self._compute_integrated = compute is not None and "requests_running" in compute.needs
         self._gauges = tuple(
@@ -79,6 +82,10 @@ class Polls:
         """Whether the table doesn't reach back a whole window."""
         times = self.table.times
         return not times or times[-1] - times[0] < WINDOW - 1
+
+    def decodes(self, gaps: float, finished: float) -> bool:
+        """Whether gaps are gaps: an estimated one of a replica that only prefills is its prefill."""
+        return not self.gaps_estimated or gaps >= DECODES * finished
 
     def feed(self, values: Sequence[float], mono: float, *, epoch: int, age: float) -> bool:
         """Take one poll. `epoch` and `age` are of the runtime's process, the age NaN when not known. Returns
@@ -134,6 +141,9 @@ class Polls:
             self._queue += self.grown[at.QUEUED]
             if at.WAITING not in self._gauges and at.QUEUED not in self._inputs.absent:
                 waiting = mean_level(self.grown[at.QUEUED], seconds)
+        if self.gaps_estimated and continuous:
+            self.grown[at.GAPS] = self.grown[at.TOKENS]
+            self.grown[at.GAP_SECONDS] = self.level * seconds
         if continuous:
             self._gap_level += self.level * self.grown[at.GAPS]
         return running, waiting
@@ -143,7 +153,7 @@ class Polls:
             self.arrivals.add(self.grown[at.FINISHED], in_flight - (0.0 if restarted else self._before))
 
     def _row(self, running: float, waiting: float, in_flight: float, poll: list[float]) -> list[float]:
-        served = self._served_by_level
+        served, estimated = self._served_by_level, self.gaps_estimated
         return [
             running,
             waiting,
@@ -153,9 +163,9 @@ class Polls:
             self._compute,
             self._compute if served else poll[at.SERVED_SECONDS],
             poll[at.FINISHED] if served else poll[at.SERVED],
-            poll[at.GAP_SECONDS],
-            poll[at.GAPS],
-            poll[at.GOOD_GAPS],
+            self._compute if estimated else poll[at.GAP_SECONDS],
+            poll[at.TOKENS if estimated else at.GAPS],
+            poll[at.TOKENS if estimated else at.GOOD_GAPS],  # nothing tells which were bad
             self._gap_level,
         ]
 

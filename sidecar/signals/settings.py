@@ -47,6 +47,7 @@ class Settings:
     idle_gap: float | None = None
     service_time: float | None = None
     gpus: float | None = None
+    gaps_from_tokens: bool = True  # where a runtime tells none: request-seconds executed over tokens
     gpu_hour_price: float | None = None
     currency: str = "USD"
 

@@ -10,7 +10,8 @@ from operator import itemgetter
 from sidecar.signals.accepted import Objectives
 from sidecar.signals.catalogue import FORMULAS
 from sidecar.signals.energy import COST, ENERGY, Meter
-from sidecar.signals.formula import Way, choose, provenance
+from sidecar.signals.formula import Formula, Way, choose, provenance
+from sidecar.signals.gap_line import FROM_GAPS, IDLE_GAP
 from sidecar.signals.inputs import bind, models_of
 from sidecar.signals.model import ABSENT_ROWS, ROWS, ModelSignals
 from sidecar.signals.peaks import GAUGES
@@ -25,6 +26,7 @@ MOST_MODELS = 256
 _SAFE = next(place for place, (signal, _) in enumerate(ROWS) if signal == "safe_to_remove")
 #: One of these is there wherever anything of a model's work is.
 _FROM_A_MODEL = ("compute_seconds_total", "queue_seconds_total", "arrivals_total", *GAUGES)
+_TOLD_GAPS = tuple(Formula(IDLE_GAP.signal, (FROM_GAPS,)) if one is IDLE_GAP else one for one in FORMULAS)
 _UNKNOWN_GPUS = GpuFigures()
 
 
@@ -175,7 +177,7 @@ class Signals:
         available = self._facts | {one.signal.name for one in series}
         if self._objectives.judge(model):
             available |= {"slo_burn_rate"}
-        return choose(FORMULAS, available)
+        return choose(FORMULAS if self.settings.gaps_from_tokens else _TOLD_GAPS, available)
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelSignals:
         if self._remembered is None:
