@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -104,13 +105,8 @@ class _Signal:
         return True
 
     def _scalar(self, rule: Rule, found: dict[str, list[Found]]) -> bool:
-        groups: dict[Labels, list[Found]] = {}
-        for metric in (rule.metric, *rule.plus):
-            # `x_total` and `x` are two spellings of one counter: the first one on the page counts alone.
-            spelt = next((name for name in spellings(metric, rule.type) if found.get(name)), metric)
-            for slot, sample in found.get(spelt, ()):
-                if self._matches(rule, sample):
-                    groups.setdefault(self._labels(rule, sample), []).append((slot, sample))
+        groups = self._grouped(rule, (rule.metric, *rule.plus), found)
+        minus = self._grouped(rule, rule.minus, found)
         if rule.value_label is not None:
             groups = {labels: members for labels, members in groups.items() if _told(rule, members)}
         self._take(rule, groups)
@@ -125,8 +121,22 @@ class _Signal:
                     factor=rule.factor,
                     weights=self._weights(rule, members),
                     valid=rule.valid,
+                    minus=[slot for slot, _ in minus.get(labels, ())],
                 )
         return bool(groups)
+
+    def _grouped(
+        self, rule: Rule, metrics: Iterable[str], found: dict[str, list[Found]]
+    ) -> dict[Labels, list[Found]]:
+        """The samples that the rule reads of some metrics, by the labels of what they become."""
+        groups: dict[Labels, list[Found]] = {}
+        for metric in metrics:
+            # `x_total` and `x` are two spellings of one counter: the first one on the page counts alone.
+            spelt = next((name for name in spellings(metric, rule.type) if found.get(name)), metric)
+            for slot, sample in found.get(spelt, ()):
+                if self._matches(rule, sample):
+                    groups.setdefault(self._labels(rule, sample), []).append((slot, sample))
+        return groups
 
     def _weights(self, rule: Rule, members: list[Found]) -> list[float]:
         """Capacity of each rank by an info metric; empty when one of them doesn't tell."""

@@ -110,16 +110,17 @@ class Build:
         factor: float = 1.0,
         weights: Sequence[float] = (),
         valid: tuple[float, float] | None = None,
+        minus: Sequence[int] = (),
     ) -> None:
-        """A gauge or counter from raw slots, aggregated as the schema says."""
+        """A gauge or counter from raw slots, aggregated as the schema says; `minus` are taken off a sum."""
         place = self._add(signal, labels)
         if place is None:
             return
         agg = SIGNALS[signal].agg
-        if len(slots) == 1 and factor == 1.0:
+        if len(slots) == 1 and factor == 1.0 and not minus:
             self._order[place] = slots[0]
         elif agg in (Agg.SUM, Agg.NONE):
-            self._sums.append(Sum(place, tuple(slots), factor))
+            self._sums.append(Sum(place, tuple(slots), factor, tuple(minus)))
         else:
             how: dict[Agg, Callable[[Sequence[float]], float]] = {Agg.MAX: largest, Agg.MIN: smallest}
             mean = weighted_mean(weights or [1.0] * len(slots))

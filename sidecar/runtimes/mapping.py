@@ -52,6 +52,7 @@ class Rule(_Strict):
     count: str | None = None
     count_minus: str | None = None
     plus: list[str] = []  # metrics that are added where the page has them: parts, not aliases
+    minus: list[str] = []  # … and taken off, of a gauge or counter
     factor: float = 1.0
     where: dict[str, list[str]] = {}
     where_not: dict[str, list[str]] = {}
@@ -209,7 +210,7 @@ def sample_names(rule: Rule) -> tuple[str, ...]:
         return (f"{rule.metric}_bucket", f"{rule.metric}_sum", f"{rule.metric}_count")
     if rule.type == "summary":
         return tuple(f"{metric}_{part}" for metric in (rule.metric, *rule.plus) for part in ("sum", "count"))
-    metrics = [rule.metric, *rule.plus, *filter(None, (rule.count, rule.count_minus))]
+    metrics = [rule.metric, *rule.plus, *rule.minus, *filter(None, (rule.count, rule.count_minus))]
     return tuple(name for metric in metrics for name in spellings(metric, rule.type))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.runtimes.mapping import Mapping
+from sidecar.runtimes.mapping import Mapping, Rule
 from sidecar.runtimes.registry import ADAPTERS, Registry
 from sidecar.schema import RUNTIME, SIGNALS, Method, Status
 
@@ -41,7 +41,7 @@ def sources_markdown(mapping: Mapping) -> str:
     for name, rules in mapping.signals.items():
         for rule in rules:
             told = ":".join((name, *rule.labels.values()))
-            add(told, f"`{' + '.join((rule.metric, *rule.plus))}`", _marked(rule.method, rule.note))
+            add(told, f"`{_spelt(rule)}`", _marked(rule.method, rule.note))
     for name, origins in mapping.computed.items():
         for origin in origins:
             add(name, f"`{origin.source}`", _marked(origin.method, origin.note))
@@ -51,6 +51,10 @@ def sources_markdown(mapping: Mapping) -> str:
         shown = SIGNALS[signal].family + (f'{{outcome="{outcome}"}}' if outcome else "")
         lines.append(f"| `{shown}` | {', '.join(sources)} | {'; '.join(notes)} |")
     return "\n".join(lines) + "\n"
+
+
+def _spelt(rule: Rule) -> str:
+    return " − ".join((" + ".join((rule.metric, *rule.plus)), *rule.minus))
 
 
 def _marked(method: Method, note: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sidecar.runtimes.adapter import Adapter, builtin_mapping
 from sidecar.runtimes.detection import Detection, Detector
+from sidecar.runtimes.dynamo.adapter import Dynamo
 from sidecar.runtimes.mapping import Mapping
 from sidecar.runtimes.nim.adapter import Nim
 from sidecar.runtimes.tensorrt_llm.adapter import TensorRtLlm
@@ -17,6 +18,7 @@ ADAPTERS: dict[str, Callable[[Mapping | None], Adapter]] = {
     "triton": Triton,
     "tensorrt_llm": TensorRtLlm,
     "nim": Nim,
+    "dynamo": Dynamo,
 }
 
 __all__ = ["ADAPTERS", "Detection", "Detector", "Registry"]

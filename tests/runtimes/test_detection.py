@@ -30,7 +30,7 @@ def detect(page: bytes | str = b"", **answers: Any) -> Detection:
 
 PAGES = [
     (runtime, page)
-    for runtime in ("triton", "tensorrt_llm", "nim")
+    for runtime in ("triton", "tensorrt_llm", "nim", "dynamo")
     for page in sorted((HERE / runtime / "pages").glob("**/*.prom"))
     if page.stat().st_size and page.parent.name != "cases"
 ]

@@ -14,7 +14,7 @@ from sidecar.runtimes.reference import sources_markdown
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs" / "runtimes"
 MARKS = re.compile(r"(<!-- from the mapping -->\n)(.*)(<!-- end -->\n)", re.DOTALL)
-CASES = {"triton": 16, "tensorrt_llm": 24, "nim": 7}
+CASES = {"triton": 16, "tensorrt_llm": 24, "nim": 7, "dynamo": 5}
 
 
 @pytest.mark.parametrize("runtime", CASES)

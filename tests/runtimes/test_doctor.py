@@ -16,7 +16,7 @@ from sidecar.schema import Status
 HERE = Path(__file__).parent
 PAGES = sorted(
     page
-    for runtime in ("triton", "tensorrt_llm", "nim")
+    for runtime in ("triton", "tensorrt_llm", "nim", "dynamo")
     for page in (HERE / runtime / "pages").glob("**/*")
     if page.suffix in (".prom", ".json") and page.parent.name != "endpoints"
 )

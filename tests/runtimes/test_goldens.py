@@ -15,7 +15,7 @@ from sidecar.runtimes.registry import Registry
 HERE = Path(__file__).parent
 #: Moment of the scrape: half a second after the last iteration of the emulated TensorRT-LLM pages.
 NOW = 1796033477.3
-RUNTIMES = ("triton", "tensorrt_llm", "nim")
+RUNTIMES = ("triton", "tensorrt_llm", "nim", "dynamo")
 PAGES = sorted(
     page
     for runtime in RUNTIMES

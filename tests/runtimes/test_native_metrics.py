@@ -9,7 +9,7 @@ import pytest
 from sidecar.runtimes.adapter import builtin_mapping
 
 HERE = Path(__file__).parent
-RUNTIMES = ("triton", "tensorrt_llm", "nim")
+RUNTIMES = ("triton", "tensorrt_llm", "nim", "dynamo")
 NATIVE = [
     (runtime, name)
     for runtime in RUNTIMES
