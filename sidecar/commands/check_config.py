@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from sidecar.app import registry_of
 from sidecar.config import Config, ConfigError, SecretFile, effective_yaml, load
+from sidecar.outputs.web_config import read_web_config
 from sidecar.slo.configured import objectives_of
 
 NAME = "check-config"
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     """0: the effective config is on stdout. 2: what is wrong is on stderr (with `--json`, on stdout)."""
     try:
         config = load(args.file, args.overrides)
+        if config.web_config_file is not None and os.access(config.web_config_file, os.R_OK):
+            read_web_config(config.web_config_file)
         registry_of(config)
         objectives_of(config)
     except ConfigError as error:

@@ -373,3 +373,7 @@ def test_the_command_refuses_to_run_without_the_lock_that_was_asked_for(tmp_path
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 2
     assert "web.yml:1" in done.stderr and PASSWORD not in done.stderr
+    command = [sys.executable, "-m", "sidecar.cli", "check-config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "web.yml:1" in done.stderr and PASSWORD not in done.stderr

@@ -47,13 +47,11 @@ class OtlpOutput:
     ) -> None:
         """Raises OtlpUnavailable."""
         if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-            raise OtlpUnavailable("outputs.otlp needs the SDK: pip install 'inference-sidecar[otlp]'")
+            raise OtlpUnavailable("needs the SDK: pip install 'inference-sidecar[otlp]'")
         if settings.tls.insecure_skip_verify:
-            raise OtlpUnavailable(
-                "outputs.otlp.tls.insecure_skip_verify isn't accepted: give the collector's ca_file"
-            )
+            raise OtlpUnavailable("tls.insecure_skip_verify isn't accepted: give the collector's ca_file")
         if settings.tls.server_name and settings.protocol == "http":
-            raise OtlpUnavailable("outputs.otlp.tls.server_name works with protocol: grpc alone")
+            raise OtlpUnavailable("tls.server_name works with protocol: grpc alone")
         self._settings = settings
         self._publication = publication
         self._itself = itself
