@@ -43,6 +43,7 @@ def settings_of(target: Target) -> Settings:
     return Settings(
         name=target.name,
         runtime=target.runtime,
+        draining=target.draining,
         per_rank=target.per_rank,
         staleness=target.staleness,
         wedged_after=target.wedged_after,

@@ -143,6 +143,11 @@ class Target(Section):
         Choice(),
         "What a disaggregated replica does; one that only prefills has no end-to-end objective.",
     ] = "both"
+    draining: Annotated[
+        bool,
+        Flag(),
+        "Read what a runtime gives to one reader only, beside its page: TensorRT-LLM's iteration rows.",
+    ] = False
     per_rank: Annotated[bool, Flag(), "Also one series for each data-parallel rank, label `rank`."] = False
     interval: Interval = 2.0
     timeout: Timeout = 2.0

@@ -29,6 +29,7 @@ class Settings:
 
     name: str = "local"
     runtime: str = AUTO
+    draining: bool = False  # read what the runtime gives to one reader only
     per_rank: bool = False
     staleness: float = 10.0
     wedged_after: float = 60.0
@@ -73,7 +74,7 @@ class TargetPipeline:
         self._data = EMPTY_BLOCK
         self._data_at = nan
         if settings.runtime != AUTO:
-            self.adapter = registry.adapter(settings.runtime)
+            self.adapter = registry.adapter(settings.runtime, draining=settings.draining)
             self.detection = "set in the config"
 
     @property
@@ -161,7 +162,7 @@ class TargetPipeline:
         if not found.runtime:
             return False
         self._by_endpoints = self._registry.detector.detect(families).runtime != found.runtime
-        self.adapter = self._registry.adapter(found.runtime)
+        self.adapter = self._registry.adapter(found.runtime, draining=self.settings.draining)
         for name, answer in self._learnt.items():
             self.adapter.learn(name, answer)
         return True

@@ -95,6 +95,7 @@ class Adapter:
     def __init__(self, mapping: Mapping | None = None) -> None:
         self.mapping = mapping or builtin_mapping(self.folder)
         self.facts = Facts()
+        self.draining = False  # whether to read what the runtime gives to one reader only
         self.now = nan
         self._seen: Shape | None = None
         self._start_slot: int | None = None

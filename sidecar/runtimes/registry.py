@@ -43,8 +43,9 @@ class Registry:
         own = builtin_mapping(runtime)
         return own if user is None else own.overridden(user)
 
-    def adapter(self, runtime: str) -> Adapter:
+    def adapter(self, runtime: str, *, draining: bool = False) -> Adapter:
         """A new adapter for one target. Raises KeyError for a runtime that nobody knows."""
         mapping = self.mapping(runtime)
-        make = ADAPTERS.get(runtime, Adapter)
-        return make(mapping)
+        made = ADAPTERS.get(runtime, Adapter)(mapping)
+        made.draining = draining
+        return made

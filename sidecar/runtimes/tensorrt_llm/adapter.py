@@ -40,10 +40,10 @@ class TensorRtLlm(Adapter):
         self._pages: frozenset[str] = frozenset()
 
     def read(self, pages: dict[str, Answer], now: float = nan) -> Reading:
-        # A reader of rows takes them from everybody else: only where there is no other page.
+        # A reader of rows takes them from everybody else: only where there is no other page, or we may.
         has_prometheus = any(not _is_rows(answer) for answer in pages.values())
         self._pages = frozenset("rows" if _is_rows(answer) else "prometheus" for answer in pages.values())
-        self.endpoints = (_PROMETHEUS, *(() if has_prometheus else (_ROWS,)), *_CHEAP)
+        self.endpoints = (_PROMETHEUS, *(() if has_prometheus and not self.draining else (_ROWS,)), *_CHEAP)
         return super().read(pages, now)
 
     def decode(self, name: str, answer: Answer) -> Reading:

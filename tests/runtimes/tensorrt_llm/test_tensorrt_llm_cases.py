@@ -166,6 +166,17 @@ def test_20_health_is_asked_without_generating(adapter: Any) -> None:
     assert (known.facts.version, known.facts.engine) == ("1.2.1", "tensorrt_llm")
 
 
+def test_a_config_that_says_so_reads_the_rows_beside_the_page() -> None:
+    pipeline = TargetPipeline(Settings(runtime="tensorrt_llm", draining=True), Registry())
+    pages = {
+        "metrics": Answer(200, sample("prometheus_metrics_v13_loaded.prom")),
+        "iterations": Answer(200, case("04_kv_full_queue_zero")),
+    }
+    data = pipeline.feed(pages, time=0.0, mono=0.0).data
+    assert data.get("requests_waiting") == 44
+    assert {one.path for one in pipeline.endpoints if one.page} == {"/prometheus/metrics", "/metrics"}
+
+
 def test_both_pages_together(adapter: Any, scrape: Any) -> None:
     known = adapter("tensorrt_llm")
     # The newer page has a live gauge; without it the rows are fresher than the page's copy of a row.
