@@ -49,7 +49,8 @@ lint: venv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: venv servers
+bench: venv
+	@sh tests/servers.sh prometheus victoria-metrics
 	$(BIN)/python -m benchmarks
 
 clean:

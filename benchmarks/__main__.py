@@ -8,7 +8,7 @@ import os
 import platform
 from pathlib import Path
 
-from benchmarks import micro, peers, slo
+from benchmarks import micro, peers, runtimes, slo
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -24,6 +24,7 @@ def main() -> None:
     parts = (
         _head(),
         _micro(micro.measure()),
+        runtimes.section(),
         slo.section(slo.measure()),
         _peers(*peers.measure(options.seconds)),
     )
