@@ -79,6 +79,7 @@ class Application:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._polls: dict[str, asyncio.Task[None]] = {}
+        self._found: list[Target] = []  # by looking, where no target is configured
         self._stopping = asyncio.Event()
         self._reload_asked = asyncio.Event()
         for problem in self._judge.engine.problems:
@@ -170,15 +171,16 @@ class Application:
             log.error("a part of the sidecar has failed; the others go on", exc_info=error)
 
     async def _discover(self) -> None:
-        """Look for runtimes on localhost until there is one."""
+        """Look for runtimes on localhost until there is one, or a config names a target."""
         told = False
-        while True:
+        while not self.config.targets:
             found = await look(self._registry.detector, self.config.timeout)
             targets = _targets_of(found)
             if targets:
                 for one in found:
                     if one.runtime:
                         log.info("found %s at %s (%s)", one.runtime, one.url, one.reason)
+                self._found = targets
                 self.config = self.config.with_targets(targets)
                 for target in self.config.targets:
                     self._begin(target)
@@ -212,6 +214,10 @@ class Application:
             self.itself.config_refused()
             log.error("the new config is refused, the old one stays in force:\n%s", error)
             return False
+        if not config.targets:
+            config = config.with_targets(self._found)
+            if self.config.targets and not self._found:
+                self._spawn(self._discover())
         old, self.config = self.config, config
         if (config.listen, config.web_config_file) != (old.listen, old.web_config_file):
             log.warning("a change of listen or web_config_file takes effect with the next start")

@@ -41,6 +41,7 @@ class TargetRunner:
         self._told = {"cap": 0, "malformed_line": 0}
         self._poller = Poller(config.name, self._tick, interval=config.interval, timeout=config.timeout)
         self._facts: asyncio.Task[None] | None = None
+        self._epoch = 0
         self._was: tuple[bool, str, str] | None = None
 
     @property
@@ -68,7 +69,8 @@ class TargetRunner:
         pages = await self._target.pages(self.pipeline.endpoints, self._api_ports, deadline)
         before = self.pipeline.adapter
         snapshot = self.pipeline.feed(pages, time=time.time(), mono=clock(), elapsed=lambda: clock() - began)
-        if not snapshot.up or self.pipeline.adapter is not before:
+        restarted, self._epoch = snapshot.epoch != self._epoch, snapshot.epoch
+        if not snapshot.up or restarted or self.pipeline.adapter is not before:
             self._target.forget()
             self._ask_facts(began, deadline)
         self._publish(snapshot)

@@ -20,7 +20,7 @@ from sidecar.app import Application
 from sidecar.config import ConfigFile, load_bytes
 from sidecar.runtimes.registry import Registry
 from sidecar.simulator.server import SimulatedVllm
-from sidecar.targets.discover import look
+from sidecar.targets.discover import Found, look
 
 QUICK = "listen: 127.0.0.1:0\ninterval: 200ms\ntimeout: 200ms\n"
 
@@ -142,6 +142,33 @@ def test_reload_is_all_or_nothing(tmp_path: Path) -> None:
                 path.write_text(f"{QUICK}targets:\n  - {{name: two, url: '{server.url}'}}\n")
                 assert await app.reload()
                 assert 'target="one"' not in await text(session, app.url + "/metrics")
+            finally:
+                await app.close()
+
+    asyncio.run(story())
+
+
+def test_found_targets_survive_a_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with SimulatedVllm() as server:
+            places = [Found(f"{server.url}/metrics", "vllm", "its families")]
+
+            async def looked(*_: object) -> list[Found]:
+                return places
+
+            monkeypatch.setattr("sidecar.app.application.look", looked)
+            file = ConfigFile(None, ["listen=127.0.0.1:0", "interval=200ms", "timeout=200ms"])
+            app = Application(file.config, file)
+            await app.start()
+            try:
+
+                async def found() -> bool:
+                    return set(app.runners) == {"local"}
+
+                await until(found)
+                kept = app.runners["local"]
+                assert await app.reload()
+                assert app.runners["local"] is kept
             finally:
                 await app.close()
 
