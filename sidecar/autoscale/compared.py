@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from sidecar.autoscale.hpa import Behaviour, Limit, Rules
 from sidecar.autoscale.keda import Fallback, ScaledObject, Trigger
-from sidecar.autoscale.policy import Policy
+from sidecar.autoscale.policy import PRESENT_LOAD, Policy
 
-#: As in deploy/keda: up by two a minute, down by one a minute after five minutes.
-BEHAVIOUR = Behaviour(
-    Rules(0.0, (Limit("Pods", 2, 60.0),)),
+#: As in deploy/keda: up by four a minute, down by one a minute after five minutes.
+SHIPPED = Behaviour(
+    Rules(0.0, (Limit("Pods", 4, 60.0),)),
     Rules(300.0, (Limit("Pods", 1, 60.0),)),
 )
-FASTER = Behaviour(Rules(0.0, (Limit("Pods", 4, 60.0),)), BEHAVIOUR.down)
+SLOWER = Behaviour(Rules(0.0, (Limit("Pods", 2, 60.0),)), SHIPPED.down)
+DOUBLING = Behaviour(Rules(0.0, (Limit("Percent", 100, 60.0),)), SHIPPED.down)
 
 
 def policy(
-    name: str, signal: str, target: float, behaviour: Behaviour = BEHAVIOUR, *, maximum: int = 16
+    name: str, signal: str, target: float, behaviour: Behaviour = SHIPPED, *, maximum: int = 16
 ) -> Policy:
     """One trigger on the sum over the replicas, one replica at least."""
     spec = ScaledObject(
@@ -30,9 +31,11 @@ def policy(
 
 
 DEMAND = policy("replica demand", "replica_demand", 1.0)
-DEMAND_FASTER = policy("demand, 4 pods / 60 s", "replica_demand", 1.0, FASTER)
+DEMAND_SLOWER = policy("demand, 2 a minute", "replica_demand", 1.0, SLOWER)
+#: The bound for whoever reacts: it knows the present load exactly, and meets the same cold start and HPA.
+EXACT = policy("present load, exactly", PRESENT_LOAD, 0.9)
 WAITING = policy("waiting requests, 5", "requests_waiting", 5.0)
 KV_USAGE = policy("KV cache usage, 0.7", "kv_cache_usage_ratio", 0.7)
 GPU = policy("GPU utilisation, 0.7", "gpu_utilization_ratio", 0.7)
 
-COMPARED = (DEMAND, DEMAND_FASTER, WAITING, KV_USAGE, GPU)
+COMPARED = (DEMAND, DEMAND_SLOWER, EXACT, WAITING, KV_USAGE, GPU)

@@ -11,7 +11,7 @@ from sidecar.autoscale.faults import Fault
 from sidecar.autoscale.hpa import SYNC_SECONDS, Hpa, Pods
 from sidecar.autoscale.keda import Keda
 from sidecar.autoscale.objectives import USUAL, Objectives
-from sidecar.autoscale.policy import ROUTER, Over, Policy
+from sidecar.autoscale.policy import PRESENT_LOAD, ROUTER, Over, Policy
 from sidecar.autoscale.sidecars import Sidecar
 from sidecar.autoscale.traffics import Scene
 from sidecar.fleet.total import scaled_up
@@ -57,11 +57,12 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Settings of the sidecars that a run varies. `inherit` hands the fleet's service time and idle gap to
-    newcomers, `settings` are those of every sidecar."""
+    newcomers, `slots` is what every config tells of its replica's size."""
 
     settings: Settings
     objectives: Objectives = USUAL
     inherit: bool = True
+    slots: int | None = None
 
 
 def tuning(objectives: Objectives = USUAL, **settings: object) -> Tuning:
@@ -140,22 +141,25 @@ class _Loop:
         settings = self.tuned.settings
         if self.tuned.inherit:
             settings = _with_seeds(settings, self._service_time, self._idle_gap)
-        return Sidecar(settings, gaps=self.scene.gaps)
+        sidecar = Sidecar(settings, gaps=self.scene.gaps, slots=self.tuned.slots)
+        sidecar.blind = any(fault.kind == "blind" and fault.share == 1.0 for fault in self._begun)
+        return sidecar
 
     # What scales ----------------------------------------------------------------------------------
 
     def _read(self, second: float) -> list[float | None]:
         """The triggers' values now, None where whoever adds up is blind."""
-        if any(fault.kind == "no_metrics" and fault.since <= second < fault.until for fault in self._begun):
+        if any(fault.kind == "no_metrics" for fault in self._begun):
             return [None] * len(self.readings)
         ready = self.fleet.ready
         views = [self.sidecars[one].last for one in ready if one in self.sidecars]
         seen = [view for view in views if view is not None]
         self._service_time = _middle(seen, "service_time_seconds", self._service_time)
         self._idle_gap = _middle(seen, "idle_inter_token_latency_seconds", self._idle_gap)
+        of_others = {ROUTER: float(self.fleet.in_flight), PRESENT_LOAD: self.scene.need_at(second)}
         return [
-            float(self.fleet.in_flight)
-            if trigger.signal == ROUTER
+            of_others[trigger.signal]
+            if trigger.signal in of_others
             else _joined([view[trigger.signal] for view in seen], len(ready), over)
             for trigger, over in zip(self.policy.spec.triggers, self.policy.over, strict=True)
         ]
@@ -176,7 +180,7 @@ class _Loop:
 
     def _fail(self, second: float) -> None:
         for fault in self.scene.faults:
-            if fault not in self._begun and second >= fault.since:
+            if fault not in self._begun and fault.since <= second < fault.until:
                 self._begun.add(fault)
                 self._begin(fault)
             elif fault in self._begun and second >= fault.until:
@@ -192,6 +196,7 @@ class _Loop:
             self._stuck.hang()
 
     def _end(self, fault: Fault) -> None:
+        self._begun.discard(fault)
         if fault.kind == "blind":
             for sidecar in self.sidecars.values():
                 sidecar.blind = False

@@ -7,7 +7,7 @@ from html import escape
 
 from sidecar.autoscale.loop import Run
 from sidecar.autoscale.oracle import GOAL, needs
-from sidecar.autoscale.table import _recovery
+from sidecar.autoscale.table import recovered
 from sidecar.autoscale.verdict import Verdict, attainment
 
 _WIDTH, _LEFT, _RIGHT = 860, 60, 16
@@ -57,10 +57,10 @@ def svg(run: Run, verdict: Verdict) -> str:
 
 
 def _summary(run: Run, verdict: Verdict) -> str:
-    recovered = "" if verdict.recovery is None else f", recovers in {_recovery(verdict.recovery)}"
+    event = "" if verdict.recovery is None else f", recovers in {recovered(verdict.recovery)}"
     return (
         f"{run.policy.name}: {verdict.attained:.1%} inside both objectives, {verdict.cost:.2f} × the oracle's"
-        f" replica-hours, {verdict.flaps} flaps{recovered}"
+        f" replica-hours, {verdict.flaps} flaps{event}"
     )
 
 

@@ -17,6 +17,8 @@ Over = Literal["sum", "avg", "max"]
 
 #: A trigger of that name reads the router: requests in flight anywhere, those that it holds included.
 ROUTER = "router"
+#: What nobody can know: the replicas that the traffic of this moment needs.
+PRESENT_LOAD = "present_load"
 #: Signals of a replica that the loop can follow, by their names without the prefix.
 FOLLOWED = (
     "replica_demand",

@@ -20,7 +20,7 @@ _TIME_BOUNDS = (0.3, 1.0, 2.5, 10.0, 60.0, 240.0)
 _LABELS = {"target": "local", "runtime": "vllm", "model_name": "simulated"}
 
 
-def _layout(gaps: bool) -> Layout:
+def _layout(gaps: bool, slots: bool) -> Layout:
     build = LayoutBuilder()
     for signal in (
         "requests_running",
@@ -36,20 +36,24 @@ def _layout(gaps: bool) -> Layout:
         build.add(signal, _LABELS, _TIME_BOUNDS)
     if gaps:
         build.add("inter_token_latency_seconds", _LABELS, GAP_BOUNDS)
+    if slots:
+        build.add("request_slots", _LABELS)
     return build.build()
 
 
-_WITH_GAPS, _WITHOUT_GAPS = _layout(True), _layout(False)
+_LAYOUTS = {(gaps, slots): _layout(gaps, slots) for gaps in (True, False) for slots in (True, False)}
 
 
 class Sidecar:
-    """Reads its replica when asked to. `gaps` False is a runtime without an inter-token latency."""
+    """Reads its replica when asked to. `gaps` False is a runtime without an inter-token latency, `slots` what a
+    config tells of its size."""
 
-    def __init__(self, settings: Settings, *, gaps: bool = True) -> None:
+    def __init__(self, settings: Settings, *, gaps: bool = True, slots: int | None = None) -> None:
         self.signals = Signals(settings)
         self.blind = False  # a fault: its page of the runtime can't be read
         self.last: Mapping[str, float] | None = None
         self._gaps = gaps
+        self._slots = slots
         self._busy = (nan, 0.0)
 
     def read(self, replica: Replica) -> None:
@@ -102,9 +106,11 @@ class Sidecar:
             *_histogram(rank.queue, _TIME_BOUNDS),
             *_histogram(rank.inference, _TIME_BOUNDS),
         ]
-        if not self._gaps:
-            return Block(_WITHOUT_GAPS, values)
-        return Block(_WITH_GAPS, [*values, *_histogram(rank.inter_token, GAP_BOUNDS)])
+        if self._gaps:
+            values += _histogram(rank.inter_token, GAP_BOUNDS)
+        if self._slots is not None:
+            values.append(self._slots)
+        return Block(_LAYOUTS[self._gaps, self._slots is not None], values)
 
 
 def _histogram(histogram: Histogram, bounds: tuple[float, ...]) -> list[float]:

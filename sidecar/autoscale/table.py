@@ -22,11 +22,12 @@ def table(rows: Iterable[Row]) -> str:
 def _line(scene: str, policy: str, verdict: Verdict) -> str:
     return (
         f"{scene:16.16} {policy:22.22} {verdict.attained:6.3f} ×{verdict.cost:<5.2f} {verdict.most:4d}"
-        f" {verdict.flaps:5d} {_recovery(verdict.recovery):>8} {verdict.lost:4d}"
+        f" {verdict.flaps:5d} {recovered(verdict.recovery):>8} {verdict.lost:4d}"
     ).rstrip()
 
 
-def _recovery(seconds: float | None) -> str:
+def recovered(seconds: float | None) -> str:
+    """For a table; empty where there was nothing to recover from."""
     return "" if seconds is None else f"{seconds:.0f} s"
 
 
@@ -36,17 +37,18 @@ def markdown(rows: Sequence[Row], policies: Sequence[str]) -> str:
     found = {(scene, policy): verdict for scene, policy, verdict in rows}
     lines = ["| traffic | " + " | ".join(policies) + " |", "|---" * (len(policies) + 1) + "|"]
     for scene in scenes:
-        cells = [_cell(found.get((scene, policy))) for policy in policies]
+        cells = [cell(found.get((scene, policy))) for policy in policies]
         lines.append(f"| {scene} | " + " | ".join(cells) + " |")
     lines.append("| **mean** | " + " | ".join(_means(rows, policies)) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(verdict: Verdict | None) -> str:
+def cell(verdict: Verdict | None) -> str:
+    """In one word each: inside the objectives, cost, most replicas, flaps, recovery."""
     if verdict is None:
         return ""
-    recovered = "" if verdict.recovery is None else f" r{verdict.recovery:.0f}"
-    return f"{verdict.attained:.3f} ×{verdict.cost:.2f} m{verdict.most} f{verdict.flaps}{recovered}"
+    event = "" if verdict.recovery is None else f" r{verdict.recovery:.0f}"
+    return f"{verdict.attained:.3f} ×{verdict.cost:.2f} m{verdict.most} f{verdict.flaps}{event}"
 
 
 def _means(rows: Sequence[Row], policies: Sequence[str]) -> Iterator[str]:

@@ -50,7 +50,7 @@ CHAT = Kind(_lengths(400, 250), 10.25)
 LONG_PROMPTS = Kind(_lengths(2400, 250), 2.38)
 LONG_OUTPUTS = Kind(_lengths(400, 1000), 4.75)
 LONG_ANSWERS = Kind(_lengths(200, 2500, output_spread=0.3), 2.31)
-KV_BOUND = Kind(_lengths(3000, 1000), 0.78, replace(ENGINE, kv_blocks=4500))
+KV_BOUND = Kind(_lengths(1200, 1500), 1.5, replace(ENGINE, kv_blocks=8000))
 SLOTS_BOUND = Kind(_lengths(400, 250), 5.62, replace(ENGINE, max_num_seqs=24))
 LONG_CONTEXT = Kind(_lengths(1200, 300, prompt_spread=1.0), 3.25)
 IMPATIENT = Kind(_lengths(400, 250, impatient=0.25), 11.0)
@@ -162,7 +162,7 @@ DESIGNED = (
         same_rate=True,
         event=900.0,
     ),
-    _stepping("kv-bound", "a step, with a KV cache for twenty requests", KV_BOUND),
+    _stepping("kv-bound", "a step, with a KV cache for forty requests", KV_BOUND),
     _stepping("slots-bound", "a step, with 24 slots", SLOTS_BOUND),
     _stepping("long-answers", "a step, with answers of 2,500 tokens", LONG_ANSWERS),
     Scene("constant", "nothing changes", Steady(3.6), start=5),
@@ -185,8 +185,9 @@ HELD_BACK = (
 WEAK = (
     _stepping("long-chunks", "prefill chunks longer than the objective's threshold", LONG_CHUNKS),
     _stepping("no-gaps", "a runtime without an inter-token latency", gaps=False),
+    Scene("no-gaps-daily", "the same, on a daily curve", Daily(1.5, 6.0, 5400.0), seconds=5400.0, gaps=False),
     _stepping("impatient", "a quarter of the clients leave after six seconds", IMPATIENT),
-    Scene("large", "from 10 to 29 replicas at once",
+    Scene("large", "from 8 replicas' load to 24 at once",
           Steps(((0, 8), (600, 8), (600, 24), (2400, 24))), seconds=2400.0, event=600.0, start=10),
 )  # fmt: skip
 

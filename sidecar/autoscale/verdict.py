@@ -55,9 +55,14 @@ def recovery(run: Run) -> float | None:
     shares = attainment(run, _BUCKET)
     first = int(run.scene.event // _BUCKET)
     for place in range(first, len(shares) - _STEADY + 1):
-        if all(share is None or share >= GOAL for share in shares[place : place + _STEADY]):
+        if all(_holds(share, run.unfinished) for share in shares[place : place + _STEADY]):
             return place * _BUCKET - run.scene.event
     return None
+
+
+def _holds(share: float | None, unfinished: int) -> bool:
+    """Where nobody who asked was ever answered, nothing holds."""
+    return share >= GOAL if share is not None else not unfinished
 
 
 def attainment(run: Run, bucket: float) -> list[float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Callable
@@ -48,7 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|DIR",
         help=f"one of {', '.join(SCENES)}, or a folder of pages as `record` writes them; may be repeated",
     )
-    parser.add_argument("--interval", type=_duration, default=2.0, help="time between a folder's pages (2s)")
+    parser.add_argument(
+        "--interval",
+        type=_duration,
+        default=2.0,
+        help="time between a folder's pages where no index.csv tells it (2s)",
+    )
     parser.add_argument("--times", type=float, default=1.0, metavar="N", help="N times a folder's requests")
     parser.add_argument("--cold-start", type=_duration, metavar="TIME", help="of a replica, e.g. 5m")
     parser.add_argument(
@@ -142,10 +148,11 @@ def _recording(folder: Path, interval: float) -> list[Moment]:
     pages = sorted(path for path in folder.glob("*") if path.name.endswith(PAGE_ENDINGS))
     if not pages:
         raise RecordingError(f"{folder}: no page ({', '.join(PAGE_ENDINGS)}) in it")
+    times = _times(folder)
     pipeline = TargetPipeline(Settings(), Registry(), [Signals()])
     moments = []
     for place, page in enumerate(pages):
-        second = place * interval
+        second = times.get(page.name, place * interval)
         snapshot = pipeline.feed({"metrics": answer_of(read_file(str(page)))}, time=second, mono=second)
         counters = [
             _total(snapshot.blocks, signal)
@@ -159,6 +166,15 @@ def _recording(folder: Path, interval: float) -> list[Moment]:
         if not any(map(isnan, counters)):
             moments.append(Moment(second, *counters))
     return moments
+
+
+def _times(folder: Path) -> dict[str, float]:
+    """When each page was read, by the index that `record` writes; empty without one."""
+    try:
+        with (folder / "index.csv").open(newline="") as lines:
+            return {row["file"]: float(row["epoch"]) for row in csv.DictReader(lines)}
+    except (OSError, KeyError, ValueError):
+        return {}
 
 
 def _total(blocks: tuple[Block, ...], signal: str) -> float:
