@@ -72,7 +72,7 @@ def test_half_of_the_sidecars_blind_is_no_reason_to_scale_in() -> None:
 
 def test_all_blind_holds_the_size_and_the_fallback_never_makes_it_smaller() -> None:
     scene = replace(
-        STEP, load=Steady(3.2), start=5, seconds=1200.0, event=None, faults=(Fault("blind", 300.0, 1200.0),)
+        STEP, load=Steady(3.2), start=5, seconds=1200.0, event=None, faults=(Fault("blind", 300.0, 1300.0),)
     )
     ran = run(scene, DEMAND)
     blind = [one for one in ran.samples if one.second > 360.0]
