@@ -54,6 +54,24 @@ LABELS = {
     "state": ("active",),
 }
 
+#: A busy H100, by unit; what is no measurement is 0, but for those named here.
+UNITS = {"ratio": 0.62, "celsius": 61.0, "watts": 480.0, "hertz": 1.6e9, "bytes": 2.0e9, "joules": 480.0}
+VALUES = {
+    "gpu_memory_used_bytes": 71.2 * 2**30,
+    "gpu_memory_total_bytes": 80.0 * 2**30,
+    "gpu_power_limit_watts": 700.0,
+    "gpu_clock_max_hertz": 1.98e9,
+    "gpu_temperature_margin_celsius": 26.0,
+    "gpu_devices": 2.0,
+    "gpu_collect_success": 1.0,
+    "gpu_collect_duration_seconds": 0.006,
+    "gpu_clock_limited": 1.0,
+    "gpu_clock_limited_seconds_total": 0.04,
+    "gpu_nvlink_links": 18.0,
+    "gpu_nvlink_transmit_bytes_total": 9.0e10,
+    "gpu_nvlink_receive_bytes_total": 9.0e10,
+}
+
 
 class World:
     """`play` lets it live; `app` is its sidecar, with the cluster's metrics at /kube and /keda."""
@@ -147,7 +165,9 @@ def _gpus(seconds: float, *, lost: bool) -> list[tuple[str, dict[str, str], floa
     for name, signal in SIGNALS.items():
         if not name.startswith("gpu_") or name in ("gpu_info", "gpu_allocation_info", "gpu_up"):
             continue
-        value = seconds if signal.kind is Kind.COUNTER else 0.6
+        value = VALUES.get(name, UNITS.get(signal.unit, 0.0))
+        if signal.kind is Kind.COUNTER:
+            value = seconds * (value or 0.002)
         own = [label for label in signal.labels if label != "gpu_uuid"]
         label = own[-1] if own else ""
         for choice in LABELS.get(label, (label,)) if label else ("",):

@@ -1,6 +1,6 @@
 """The page in a real browser: what it shows, how it follows, what it withstands.
 
-With PICTURES=DIR the pictures of the docs are written there.
+GOLDEN_UPDATE=1 writes the pictures of the docs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from sidecar.outputs.web.page import STATUS_PAGE
 from sidecar.simulator.server import SimulatedVllm
 from sidecar.simulator.traffic import Shape, Steady, Traffic
 from tests.web import browser, show
+
+PICTURES = Path(__file__).parents[2] / "docs" / "img"
 
 HOSTILE = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>&amp;\u202e"
 
@@ -46,8 +48,8 @@ def demo(seconds: float, model: str = "demo/llama-8b", until: float = 0.0) -> tu
 
 
 def picture(name: str, png: bytes) -> None:
-    if folder := os.environ.get("PICTURES"):
-        (Path(folder) / name).write_bytes(png)
+    if os.environ.get("GOLDEN_UPDATE"):
+        (PICTURES / name).write_bytes(png)
     assert len(png) > 20_000, "an empty page"
 
 

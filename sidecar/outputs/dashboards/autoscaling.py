@@ -89,8 +89,8 @@ WHY = Section(
         lines(
             "Saturation",
             "percentunit",
-            "Use of each resource over its limit, the fullest replica.",
-            Query(q.highest("saturation_ratio", "", "resource"), "{{resource}}"),
+            "Use of slots, KV cache and memory over their limits, the fullest replica.",
+            Query(q.highest("saturation_ratio", q.RESOURCES, "resource"), "{{resource}}"),
             level=1,
         ),
         lines(

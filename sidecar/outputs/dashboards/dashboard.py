@@ -141,15 +141,15 @@ def datasource() -> Json:
     }
 
 
-_IN_NAMESPACE = 'namespace=~"$namespace"'
-_OF_RUNTIME = f'{_IN_NAMESPACE}, runtime=~"$runtime"'
+IN_NAMESPACE = 'namespace=~"$namespace"'
+_OF_RUNTIME = f'{IN_NAMESPACE}, runtime=~"$runtime"'
 
 NAMESPACE = variable("namespace", "Namespace", "inference_target_up", "namespace")
-RUNTIME = variable("runtime", "Runtime", "inference_target_up", "runtime", _IN_NAMESPACE)
+RUNTIME = variable("runtime", "Runtime", "inference_target_up", "runtime", IN_NAMESPACE)
 MODEL = variable("model", "Model", "inference_requests_total", "model_name", _OF_RUNTIME)
 TARGET = variable("target", "Target", "inference_target_up", "target", _OF_RUNTIME)
-SLO = variable("slo", "Objective", "inference_slo_info", "slo", _IN_NAMESPACE)
-GPU = variable("gpu", "GPU", "inference_gpu_info", "gpu_uuid", _IN_NAMESPACE)
+SLO = variable("slo", "Objective", "inference_slo_info", "slo", IN_NAMESPACE)
+GPU = variable("gpu", "GPU", "inference_gpu_info", "gpu_uuid", IN_NAMESPACE)
 
 #: The variables of a dashboard about runtimes.
 OF_RUNTIMES = (datasource(), NAMESPACE, RUNTIME, MODEL, TARGET)
@@ -183,9 +183,9 @@ def _annotation(name: str, colour: str, expr: str, title: str, text: str) -> Jso
     }
 
 
-_VERSION = f"max by (target, version, engine_version) (inference_runtime_info{{{_IN_NAMESPACE}}}"
-_SERVED = f"max by (target, model_name, model_root) (inference_model_info{{{_IN_NAMESPACE}}}"
-_REPLICAS = f"sum by (runtime) (inference_target_up{{{_IN_NAMESPACE}}}"
+_VERSION = f"max by (target, version, engine_version) (inference_runtime_info{{{IN_NAMESPACE}}}"
+_SERVED = f"max by (target, model_name, model_root) (inference_model_info{{{IN_NAMESPACE}}}"
+_REPLICAS = f"sum by (runtime) (inference_target_up{{{IN_NAMESPACE}}}"
 
 _ANNOTATIONS = (
     _annotation(
@@ -205,7 +205,7 @@ _ANNOTATIONS = (
     _annotation(
         "Restart",
         "orange",
-        f"max by (target) (increase(inference_target_restarts_total{{{_IN_NAMESPACE}}}[1m])) > 0",
+        f"max by (target) (increase(inference_target_restarts_total{{{IN_NAMESPACE}}}[1m])) > 0",
         "Restart",
         "{{target}} restarted",
     ),

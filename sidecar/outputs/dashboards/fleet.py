@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.outputs.dashboards import queries as q
 from sidecar.outputs.dashboards.dashboard import OF_RUNTIMES, SLO, Dashboard, Section
-from sidecar.outputs.dashboards.panels import CALM_STEPS, Query, falling, heatmap, lines, rising, stat
+from sidecar.outputs.dashboards.panels import Query, falling, heatmap, lines, rising, stat
 from sidecar.outputs.dashboards.tables import Column, table
 
 TO_REPLICA = "/d/inference-replica?${__url_time_range}&${datasource:queryparam}&${namespace:queryparam}"
@@ -15,6 +15,8 @@ _JUDGED = f"sum (increase({q.of('slo_events_total', '', q.OBJECTIVE)}[$__range])
 _SERVING = (
     f"count by (model_name) ({q.rate('requests_total', by='namespace, job, instance, target, model_name')})"
 )
+_BUDGET = f"min by (model_name) ({q.budget()})"
+_SCARCEST = q.highest("saturation_ratio", q.RESOURCES, "model_name")
 _READY = q.total("target_ready", where=q.TARGET)
 _DEMAND = q.total("replica_demand")
 
@@ -56,15 +58,15 @@ USERS = Section(
         stat(
             "Time to first token, p95",
             "s",
-            "Arrival to first token. Runtimes without this histogram are not in it.",
-            Query(q.quantile(0.95, "time_to_first_token_seconds")),
+            "Arrival to first token, the worst runtime. Runtimes without this histogram are not in it.",
+            Query(q.worst_quantile(0.95, "time_to_first_token_seconds")),
             decimals=2,
         ),
         stat(
             "Inter-token latency, p95",
             "s",
-            "The gap between two tokens of an answer.",
-            Query(q.quantile(0.95, "inter_token_latency_seconds")),
+            "The gap between two tokens of an answer, the worst runtime.",
+            Query(q.worst_quantile(0.95, "inter_token_latency_seconds")),
             decimals=1,
         ),
     ),
@@ -89,13 +91,10 @@ WHY = Section(
             decimals=0,
         ),
         stat(
-            "Highest saturation",
+            "Scarcest resource",
             "percentunit",
-            (
-                "Use of the scarcest resource over its limit, of the fullest replica: slots, KV cache, queue, "
-                "memory."
-            ),
-            Query(q.highest("saturation_ratio", 'resource="max"')),
+            "Use of slots, KV cache or memory over its limit, of the fullest replica.",
+            Query(q.highest("saturation_ratio", q.RESOURCES)),
             rising(0.8, 1),
             decimals=0,
         ),
@@ -130,46 +129,26 @@ MODELS = Section(
     (
         table(
             "Models",
-            "One row a model, over its replicas. The name leads to the replicas' details.",
+            "One row a model, over its replicas: latencies of the worst runtime, what is left of the budget, the "
+            "scarcest resource, replicas needed. The name leads to the replicas' details.",
             {"model_name": "Model"},
             (
-                Column("Replicas", "none", _SERVING),
-                Column("Requests/s", "reqps", q.rate("requests_total", by="model_name"), decimals=1),
-                Column(
-                    "Failed", "percentunit", q.failed_share("model_name"), rising(0.005, 0.02), decimals=2
-                ),
-                Column(
-                    "Tokens out/s", "none", q.rate("generation_tokens_total", by="model_name"), decimals=0
-                ),
-                Column(
-                    "TTFT p95", "s", q.quantile(0.95, "time_to_first_token_seconds", "model_name"), decimals=2
-                ),
-                Column("ITL p95", "s", q.quantile(0.95, "inter_token_latency_seconds", "model_name")),
-                Column(
-                    "Whole p95",
-                    "s",
-                    q.quantile(0.95, "e2e_request_latency_seconds", "model_name"),
-                    decimals=1,
-                ),
-                Column("Running", "none", q.total("requests_running", by="model_name")),
-                Column("Waiting", "none", q.total("requests_waiting", by="model_name"), rising(5, 50)),
-                Column("KV cache", "percentunit", q.kv("model_name"), rising(0.8, 0.95), decimals=0),
-                Column(
-                    "Saturation",
-                    "percentunit",
-                    q.highest("saturation_ratio", 'resource="max"', "model_name"),
-                    rising(0.8, 1),
-                    decimals=0,
-                ),
-                Column("Needed", "none", q.total("replica_demand", by="model_name"), CALM_STEPS, decimals=1),
                 Column("Burn rate", "none", f"max by (model_name) ({q.burn()})", rising(1, 6), decimals=1),
+                Column("Budget", "percentunit", _BUDGET, falling(0.1, 0.5), decimals=0),
                 Column(
-                    "Budget left",
-                    "percentunit",
-                    f"min by (model_name) ({q.budget()})",
-                    falling(0.1, 0.5),
-                    decimals=0,
+                    "Failed", "percentunit", q.failed_share("model_name"), rising(0.005, 0.02), decimals=1
                 ),
+                Column("TTFT p95", "s", q.quantile(0.95, "time_to_first_token_seconds", "model_name")),
+                Column("ITL p95", "s", q.quantile(0.95, "inter_token_latency_seconds", "model_name")),
+                Column("E2E p95", "s", q.quantile(0.95, "e2e_request_latency_seconds", "model_name")),
+                Column("Waiting", "none", q.total("requests_waiting", by="model_name"), rising(5, 50)),
+                Column("Running", "none", q.total("requests_running", by="model_name")),
+                Column("KV cache", "percentunit", q.kv("model_name"), rising(0.8, 0.95), decimals=0),
+                Column("Scarcest", "percentunit", _SCARCEST, rising(0.8, 1), decimals=0),
+                Column("Needed", "none", q.total("replica_demand", by="model_name"), decimals=1),
+                Column("Replicas", "none", _SERVING),
+                Column("Req/s", "none", q.rate("requests_total", by="model_name"), decimals=1),
+                Column("Tokens/s", "none", q.rate("generation_tokens_total", by="model_name"), decimals=0),
             ),
             links={"model_name": ("Replicas of this model", TO_MODEL)},
             sort="Burn rate",
@@ -179,7 +158,9 @@ MODELS = Section(
 
 
 def _latency(what: str, signal: str, says: str) -> tuple[Query, ...]:
-    return tuple(Query(q.quantile(share, signal), f"p{share * 100:g}") for share in (0.5, 0.95, 0.99))
+    return tuple(
+        Query(q.quantile(share, signal), f"{{{{runtime}}}} p{share * 100:g}") for share in (0.5, 0.95, 0.99)
+    )
 
 
 LATENCY = Section(
@@ -258,8 +239,8 @@ TRAFFIC = Section(
         lines(
             "Saturation by resource",
             "percentunit",
-            "The fullest replica. Above 100 % something waits for it.",
-            Query(q.highest("saturation_ratio", 'resource!="max"', "resource"), "{{resource}}"),
+            "The fullest replica. At 100 % something waits for it.",
+            Query(q.highest("saturation_ratio", q.RESOURCES, "resource"), "{{resource}}"),
             level=1,
         ),
     ),

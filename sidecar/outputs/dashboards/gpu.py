@@ -51,9 +51,9 @@ NOW = Section(
             rising(1, 1),
         ),
         stat(
-            "Clocks held down by heat or power brake",
+            "Clocks held down",
             "none",
-            "GPUs that run slower than they could because something is amiss; a power cap is normal.",
+            "GPUs slowed down by heat or a power brake; a power cap alone is normal.",
             Query(
                 f"count (max by (gpu_uuid) ({_gpu('gpu_clock_limited', q.AMISS)}) == 1)"
                 f" or count ({_gpu('gpu_up')}) * 0"
@@ -70,9 +70,9 @@ NOW = Section(
         ),
         stat("Power", "watt", "Draw of all boards.", Query(f"sum ({_gpu('gpu_power_watts')})")),
         stat(
-            "Energy per generated token",
+            "Energy per token",
             "joule",
-            "Energy of the GPUs over the tokens of the runtimes beside them.",
+            "Energy of the GPUs over the tokens that the runtimes beside them generate.",
             Query(
                 f"sum (rate({_gpu('gpu_energy_joules_total')}[$__rate_interval])) / (sum "
                 f"(rate(inference_generation_tokens_total{{{_SPACE}}}[$__rate_interval])) > 0)"
@@ -97,7 +97,7 @@ NOW = Section(
                     decimals=0,
                 ),
                 Column(
-                    "Reasons that hold clocks",
+                    "Clock limits",
                     "none",
                     f"sum by ({_KEY}) ({_named('gpu_clock_limited', _HELD)})",
                     rising(1, 2),

@@ -26,7 +26,11 @@ def _own(metric: str) -> str:
 
 
 #: A counter that has no series yet has counted nothing.
-_NONE = f"sum (inference_sidecar_build_info{{{_SPACE}}}) * 0"
+_NOTHING = f"sum (inference_sidecar_build_info{{{_SPACE}}}) * 0"
+
+
+def _none(label: str) -> str:
+    return f'label_replace({_NOTHING}, "{label}", "none so far", "", "")'
 
 
 def _grows(counter: str) -> str:
@@ -139,8 +143,8 @@ SCRAPES = Section(
             "Duration of a scrape",
             "s",
             "Fetch, parse and map.",
-            Query(q.quantile(0.5, "target_scrape_duration_seconds", "", q.TARGET), "p50"),
-            Query(q.quantile(0.95, "target_scrape_duration_seconds", "", q.TARGET), "p95"),
+            Query(q.quantile(0.5, "target_scrape_duration_seconds", "", q.TARGET), "{{runtime}} p50"),
+            Query(q.quantile(0.95, "target_scrape_duration_seconds", "", q.TARGET), "{{runtime}} p95"),
         ),
         lines(
             "Signals by status",
@@ -199,9 +203,9 @@ COST = Section(
         lines(
             "Errors of outputs",
             "ops",
-            "By output. No line means that none has ever failed.",
+            "By output.",
             Query(
-                f"sum by (output) ({_grows('output_errors_total')}) or {_NONE}",
+                f"sum by (output) ({_grows('output_errors_total')}) or {_none('output')}",
                 "{{output}}",
             ),
         ),
@@ -210,7 +214,7 @@ COST = Section(
             "ops",
             "By reason: over the cap, or on a malformed line.",
             Query(
-                f"sum by (target, reason) ({_grows('series_dropped_total')}) or {_NONE}",
+                f"sum by (target, reason) ({_grows('series_dropped_total')}) or {_none('reason')}",
                 "{{target}} {{reason}}",
             ),
         ),

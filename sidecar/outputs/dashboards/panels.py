@@ -57,7 +57,8 @@ class Panel:
     transformations: tuple[Json, ...] = ()
 
     def json(self, number: int, x: int, y: int) -> Json:
-        defaults: Json = {"unit": self.unit, "custom": self.custom, **self.defaults}
+        unit = "short" if self.unit == "none" and self.kind in _SHORTENED else self.unit
+        defaults: Json = {"unit": unit, "custom": self.custom, **self.defaults}
         return {
             "id": number,
             "type": self.kind,
@@ -72,6 +73,8 @@ class Panel:
         }
 
 
+#: Kinds that write a plain number as 1.2 K.
+_SHORTENED = ("timeseries", "stat", "bargauge")
 REFS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MATCHERS = re.compile(r"\{[^{}]*\}")
 _OURS = re.compile(r'\b(?:namespace|runtime|model_name|target|gpu_uuid|slo|sloth_slo)=~"\$\w+",? ?')

@@ -8,6 +8,9 @@ TARGET = 'namespace=~"$namespace", runtime=~"$runtime", target=~"$target"'
 GPU = 'namespace=~"$namespace", gpu_uuid=~"$gpu"'
 OBJECTIVE = f'{MODEL}, slo=~"$slo"'
 
+#: What can be full; a queue is what comes of it.
+RESOURCES = 'resource!~"max|queue"'
+
 #: Values of labels that are asked for.
 OK, NOT_OK, NOT_MEASURABLE = 'status="ok"', 'status!="ok"', 'status="not_measurable"'
 SM = 'clock="sm"'
@@ -38,11 +41,27 @@ def highest(signal: str, more: str = "", by: str = "", where: str = MODEL) -> st
 
 
 def quantile(share: float, signal: str, by: str = "", where: str = MODEL) -> str:
-    """Of the observations since the last point, over all replicas: buckets are added up, never quantiles."""
-    return (
-        f"histogram_quantile({share:g}, "
-        f"{rate(signal + '_bucket', '', ', '.join(filter(None, ('le', by))), where)})"
-    )
+    """Of the observations since the last point: buckets are added up over replicas, never quantiles.
+
+    Runtimes have other bounds, so their buckets are not mixed: without `by` there is one line a runtime, with
+    it the worst runtime counts. No sample instead of NaN where nothing was observed.
+    """
+    labels = list(dict.fromkeys(["runtime", *filter(None, by.split(", "))]))
+    summed_up = f"sum by (le, {', '.join(labels)}) ({_real(signal, 'rate', where)})"
+    found = f"histogram_quantile({share:g}, {summed_up}) >= 0"
+    return found if set(labels) == {"runtime"} or "runtime" in by else f"max by ({by}) ({found})"
+
+
+def worst_quantile(share: float, signal: str) -> str:
+    """As one number: the worst runtime's."""
+    return f"max ({quantile(share, signal)})"
+
+
+def _real(signal: str, change: str, where: str) -> str:
+    """Buckets of those that have any: a source with sum and count alone has only +Inf, which tells nothing."""
+    bucket = of(signal + "_bucket", "", where)
+    key = "namespace, job, instance, target, model_name, model_version"
+    return f"{change}({bucket}[$__rate_interval]) and on ({key}) (count by ({key}) ({bucket}) > 1)"
 
 
 def mean(signal: str, by: str = "", where: str = MODEL) -> str:
@@ -51,7 +70,7 @@ def mean(signal: str, by: str = "", where: str = MODEL) -> str:
 
 
 def buckets(signal: str, where: str = MODEL) -> str:
-    return f"sum by (le) (increase({of(signal + '_bucket', '', where)}[$__rate_interval]))"
+    return f"sum by (le) ({_real(signal, 'increase', where)})"
 
 
 def failed_share(by: str = "") -> str:
@@ -76,9 +95,10 @@ def ratio_over(window: str, by: str = "slo, model_name", where: str = OBJECTIVE)
 
 
 def named_slo(recorded: str) -> str:
-    """A recorded series under the labels of the sidecar's own."""
+    """A recorded series, of the fleet, under the labels of the sidecar's own; of models that are chosen."""
     chosen = f'{recorded}{{sloth_slo=~"$slo", model_name=~"$model"}}'
-    return f'max by (slo, model_name) (label_replace({chosen}, "slo", "$1", "sloth_slo", "(.+)"))'
+    named = f'max by (slo, model_name) (label_replace({chosen}, "slo", "$1", "sloth_slo", "(.+)"))'
+    return f"{named} and on (slo, model_name) {highest('slo_info', '', 'slo, model_name', OBJECTIVE)}"
 
 
 #: Surely bad events: what alerts count too.
@@ -107,7 +127,7 @@ def owned(expr: str, labels: str = "target, pod") -> str:
     """A GPU's series with the replica that uses it; without one it stays as it is."""
     owner = f"max by (namespace, job, instance, gpu_uuid, {labels}) (inference_gpu_allocation_info{{{GPU}}})"
     key = "on (namespace, job, instance, gpu_uuid)"
-    return f"({expr} * {key} group_left ({labels}) {owner}) or {expr}"
+    return f"({expr} * {key} group_left ({labels}) {owner}) or ({expr} unless {key} {owner})"
 
 
 def summed(by: str) -> str:

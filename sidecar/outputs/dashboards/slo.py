@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from sidecar.outputs.dashboards import queries as q
 from sidecar.outputs.dashboards.dashboard import OF_RUNTIMES, SLO, Dashboard, Section
-from sidecar.outputs.dashboards.panels import Query, bars, falling, lines, rising, stat
+from sidecar.outputs.dashboards.panels import (
+    GOOD,
+    WARN,
+    Query,
+    bars,
+    falling,
+    lines,
+    rising,
+    stat,
+    thresholds,
+)
 from sidecar.outputs.dashboards.tables import Column, facts, table
 
 _BY = "slo, model_name"
@@ -18,18 +28,17 @@ NOW = Section(
     (
         table(
             "Objectives",
-            "One row an objective and model, over the fleet. Bad events are those that surely missed it.",
+            "One row an objective and model, over the fleet, in the time shown. Bad events are those that "
+            "surely missed it.",
             {"slo": "Objective", "model_name": "Model"},
             (
-                Column(
-                    "Met in the time shown", "percentunit", f"1 - ({q.ratio_over('$__range')})", decimals=2
-                ),
+                Column("Met", "percentunit", f"1 - ({q.ratio_over('$__range')})", decimals=2),
                 Column("Burn rate", "none", q.burn(), rising(1, 6), decimals=1),
                 Column("Budget left", "percentunit", q.budget(), falling(0.1, 0.5), decimals=0),
                 Column("Events", "none", f"sum by ({_BY}) (increase({_EVENTS}[$__range]))", decimals=0),
                 Column("Bad events", "none", f"sum by ({_BY}) (increase({_BAD}[$__range]))", decimals=0),
             ),
-            width=14,
+            width=12,
             sort="Burn rate",
         ),
         bars(
@@ -50,13 +59,17 @@ NOW = Section(
             "Alerts of the generated rules on these objectives.",
             Query(f"count ({_ALERTS}) or vector(0)"),
             rising(1, 1),
+            width=3,
+            height=8,
         ),
         stat(
             "Not measurable",
             "none",
             "Objectives for which the runtime shows too little: `doctor` names the flag.",
             Query(f"count ({q.of('slo_info', q.NOT_MEASURABLE, q.OBJECTIVE)}) or vector(0)"),
-            rising(1, 1),
+            thresholds((None, GOOD), (1, WARN)),
+            width=3,
+            height=8,
         ),
     ),
 )
@@ -113,14 +126,15 @@ TRUST = Section(
                 f" / (sum by ({_BY}) (increase({_EVENTS}[$__range])) > 0)",
                 "{{slo}} {{model_name}}",
             ),
+            high=1,
         ),
         lines(
             "Window seen",
             "percentunit",
-            "Share of each window that the sidecars have seen, the least of the replicas.",
+            "Share of each window that the sidecars have seen, the least of the objectives and replicas.",
             Query(
-                f"min by (slo, window) ({q.of('slo_window_coverage_ratio', '', q.OBJECTIVE)})",
-                "{{slo}} {{window}}",
+                f"min by (window) ({q.of('slo_window_coverage_ratio', '', q.OBJECTIVE)})",
+                "{{window}}",
             ),
             high=1,
         ),
@@ -151,7 +165,7 @@ TRUST = Section(
                 "status": "Status",
                 "method": "Method",
             },
-            width=14,
+            width=24,
         ),
         facts(
             "Alerts",
@@ -161,7 +175,8 @@ TRUST = Section(
                 'alertstate="firing"})'
             ),
             {"alertname": "Alert", "severity": "Severity", "sloth_slo": "Objective", "model_name": "Model"},
-            width=10,
+            width=24,
+            height=6,
         ),
     ),
 )

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from sidecar.outputs.dashboards.panels import CALM_STEPS, REFS, Json, Panel, Query, mapping, override
 
+#: Width of the first column in pixels; a table of up to COMPACT grid columns leaves it to Grafana.
+KEY_WIDTH = 170
+COMPACT = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -40,7 +44,8 @@ def table(
         for ref, column in zip(REFS, columns, strict=False)
     }
     order = [*keys, *names]
-    overrides = [_column(column) for column in columns]
+    overrides = [override(keys[next(iter(keys))], {"custom.width": KEY_WIDTH})] if width > COMPACT else []
+    overrides += [_column(column) for column in columns]
     for key, (words, address) in (links or {}).items():
         link = {"title": words, "url": address, "targetBlank": False}
         overrides.append(override(keys[key], {"links": [link]}))
@@ -56,7 +61,7 @@ def table(
         width,
         height,
         {**CALM_STEPS, "noValue": "–"},
-        {"align": "auto", "filterable": True},
+        {"align": "auto", "filterable": True, "minWidth": 80},
         options,
         tuple(overrides),
         (

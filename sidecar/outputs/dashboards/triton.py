@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from sidecar.outputs.dashboards import queries as q
-from sidecar.outputs.dashboards.dashboard import OF_RUNTIMES, Dashboard, Section
+from sidecar.outputs.dashboards.dashboard import (
+    IN_NAMESPACE,
+    NAMESPACE,
+    OF_RUNTIMES,
+    Dashboard,
+    Section,
+    datasource,
+    variable,
+)
 from sidecar.outputs.dashboards.panels import Query, lines, rising, stat
 from sidecar.outputs.dashboards.tables import Column, table
+
+#: All means all that execute batches: language models' engines are left to the other dashboards.
+BATCHING = variable("runtime", "Runtime", "inference_model_executions_total", "runtime", IN_NAMESPACE) | {
+    "allValue": None
+}
 
 _BY = "model_name, model_version"
 _NAME = "{{model_name}} {{model_version}}"
@@ -137,5 +150,5 @@ TRITON = Dashboard(
     "Inference / Triton models",
     "Queue, compute and batching of each model and version.",
     (MODELS, TIME),
-    OF_RUNTIMES,
+    (datasource(), NAMESPACE, BATCHING, *OF_RUNTIMES[3:]),
 )
