@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 SERVERS := prometheus prometheus-alertmanager
 BROWSER := chromium
 
-.PHONY: help venv servers demo test test-real test-image lint bench clean
+.PHONY: help venv servers demo test test-real test-image lint bench sbom clean
 
 help:
 	@echo "make demo       the sidecar beside a simulated runtime, for a minute"
@@ -52,6 +52,15 @@ lint: venv
 bench: venv
 	@sh tests/servers.sh prometheus victoria-metrics
 	$(BIN)/python -m benchmarks
+
+# What an installation holds, as CycloneDX: from the packages that the image installs, at the pinned versions.
+sbom:
+	$(PYTHON) -m venv build/sbom
+	build/sbom/bin/pip install --quiet --disable-pip-version-check -c constraints.txt '.[nvml,otlp,keda,web,rules]'
+	mkdir -p dist && build/sbom/bin/pip freeze --exclude pip --exclude setuptools > build/sbom/packages.txt
+	sed -i '/^inference-sidecar/d' build/sbom/packages.txt
+	build/sbom/bin/pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=5,<8'
+	build/sbom/bin/cyclonedx-py requirements build/sbom/packages.txt --pyproject pyproject.toml -o dist/sbom.cdx.json
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
