@@ -98,6 +98,7 @@ def test_an_unknown_runtime_and_a_wedged_engine() -> None:
     wedged = snapshot(life={"target_wedged": 1, "progress_age_seconds": 75})
     assert found(wedged)[0] == ("bad", "a", "Wedged: work is in flight and nothing has moved for 75 s.")
     assert "75 s" in cause(wedged, Trail()).text
+    assert users(wedged, Trail()).text == "Requests hang"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,17 @@ def test_an_objective_that_cannot_be_measured_names_the_flag() -> None:
     assert users(one, Trail()).text == "Too early to say"
 
 
+def test_an_objective_of_many_models_is_one_problem() -> None:
+    rows = []
+    for model in ("a", "b", "c", "d", "e"):
+        rows += [
+            (name, {**labels, "model_name": model}, value) for name, labels, value in slo({"5m": 2.0}, -0.5)
+        ]
+    assert [what for _, _, what in found(snapshot(extra=rows))] == [
+        "Objective ttft of a, b, c and 2 more has used up its budget (95 % below 800 ms over 7d)."
+    ]
+
+
 def test_no_objective_is_no_verdict() -> None:
     assert users(snapshot(), Trail()).text == "No objective is set"
 
@@ -146,7 +158,7 @@ def test_what_holds_requests_up() -> None:
     slots = snapshot(
         data={"requests_waiting": 9, "requests_running": 48, "request_slots": 48, "kv_cache_usage_ratio": 0.3}
     )
-    assert cause(slots, Trail()).text == "request slots 100 % full"
+    assert cause(slots, Trail()).text == "Request slots 100 % full"
     queue = snapshot(data={"requests_waiting": 12, "requests_running": 3})
     assert cause(queue, Trail()).text == "12 requests wait"
     assert cause(snapshot(), Trail()).level == "unknown", "a runtime that tells neither is not judged"

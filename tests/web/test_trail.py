@@ -61,8 +61,20 @@ def test_quantile_is_of_the_last_minute_only() -> None:
     trail.feed(snapshot(1002, buckets=(100, 100, 110, 110)))
     assert trail.quantile(0.5) == pytest.approx(0.75)
     assert trail.latency == "time_to_first_token_seconds"
-    trail.feed(snapshot(1061, buckets=(110, 110, 120, 120)))
+    trail.feed(snapshot(1063, buckets=(110, 110, 120, 120)))
     assert trail.quantile(0.01) < 0.5, "the reading of 1000 has left, its successor is the base"
+
+
+def test_without_buckets_there_is_a_mean_and_no_quantile() -> None:
+    trail = Trail()
+    for time, count, total in ((1000.0, 10.0, 5.0), (1002.0, 14.0, 8.0)):
+        builder = LayoutBuilder()
+        builder.add("e2e_request_latency_seconds", {"target": "a", "model_name": "m"})
+        data = Block(builder.build(), (count, total))
+        trail.feed(Snapshot("a", "triton", time, time, 0, True, data, block_of([])))
+    assert trail.mean() == pytest.approx(0.75)
+    assert isnan(trail.quantile(0.5))
+    assert trail.ring.last()["mean"] == pytest.approx(0.75)
 
 
 def test_rates_begin_anew_with_a_restart_and_a_gap() -> None:

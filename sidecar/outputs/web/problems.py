@@ -75,22 +75,36 @@ def _of_target(snapshot: Snapshot, trail: Trail) -> Iterator[Problem]:
 
 
 def _of_objectives(snapshot: Snapshot) -> Iterator[Problem]:
-    several = len({row.model for row in objectives(snapshot)}) > 1
-    for row in objectives(snapshot):
-        name = f"{row.slo} of {row.model}" if several and row.model else row.slo
-        if row.status == "not_measurable":
-            yield Problem(
-                WARN, snapshot.target, f"Objective {name} can't be measured.", _unmeasured(snapshot, row)
-            )
-        elif row.budget <= 0 and row.burn:
-            what = f"Objective {name} has used up its budget ({row.promise} over {row.period})."
+    """One problem an objective and kind of trouble, whatever the number of models that it is of."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    rows = objectives(snapshot)
+    for row in rows:
+        if kind := _trouble(row):
+            groups[kind, row.slo].append(row)
+    several = len({row.model for row in rows}) > 1
+    for (kind, slo), found in groups.items():
+        worst = found[0]
+        name = f"Objective {slo}"
+        if several:
+            name += f" of {and_more([row.model for row in found])}"
+        if kind == "unmeasured":
+            yield Problem(WARN, snapshot.target, f"{name} can't be measured.", _unmeasured(snapshot, worst))
+        elif kind == "spent":
+            what = f"{name} has used up its budget ({worst.promise} over {worst.period})."
             yield Problem(BAD, snapshot.target, what, "Add capacity or shed load; hold back changes.")
-        elif row.sustained > 1:
-            what = f"Objective {name} burns its budget {plain(row.now)} times too fast ({row.promise})."
-            mend = "See the cause in this target's row; at this rate the budget is gone in " + (
-                f"{seconds(row.gone_in)}."
-            )
+        else:
+            what = f"{name} burns its budget {plain(worst.now)} times too fast ({worst.promise})."
+            gone = min(row.gone_in for row in found)
+            mend = f"See the cause in this target's row; at this rate the budget is gone in {seconds(gone)}."
             yield Problem(WARN, snapshot.target, what, mend)
+
+
+def _trouble(row: Row) -> str:
+    if row.status == "not_measurable":
+        return "unmeasured"
+    if row.budget <= 0 and row.burn:
+        return "spent"
+    return "burning" if row.sustained > 1 else ""
 
 
 def _unmeasured(snapshot: Snapshot, row: Row) -> str:

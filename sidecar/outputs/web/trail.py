@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isinf, nan
 
 from sidecar.outputs.web.numbers import highest, numbers, some, total
-from sidecar.snapshot import ABSENT, Series, Snapshot, is_absent
+from sidecar.snapshot import ABSENT, Snapshot, is_absent
 
 HORIZON = 900.0
 RECENT = 60.0
@@ -102,10 +102,21 @@ class Trail:
 
     def quantile(self, share: float) -> float:
         """Of the requests of the last minute, by linear interpolation within a bucket; NaN without one."""
-        if len(self._cumulative) < 2 or not self._bounds:
+        return quantile(share, self._bounds, self._observed()[:-1]) if len(self._bounds) > 1 else ABSENT
+
+    def mean(self) -> float:
+        """Of the requests of the last minute, where there are no buckets; NaN where there are some."""
+        observed = self._observed()
+        if len(self._bounds) != 1 or not observed or observed[0] <= 0:
             return ABSENT
+        return observed[1] / observed[0]
+
+    def _observed(self) -> list[float]:
+        """Increases of the last minute: each cumulative bucket, then the sum."""
+        if len(self._cumulative) < 2:
+            return []
         old, new = self._cumulative[0][2], self._cumulative[-1][2]
-        return quantile(share, self._bounds, [after - before for after, before in zip(new, old, strict=True)])
+        return [after - before for after, before in zip(new, old, strict=True)]
 
     @property
     def last(self) -> Scrape | None:
@@ -126,7 +137,7 @@ class Trail:
             if labels.get("outcome") in ("error", "timeout", "rejected")
         )
         self._cumulative.append((snapshot.mono, counters, buckets))
-        while self._cumulative[0][0] < snapshot.mono - RECENT:
+        while len(self._cumulative) > 2 and self._cumulative[1][0] <= snapshot.mono - RECENT:
             self._cumulative.popleft()
 
     def _row(self, snapshot: Snapshot) -> dict[str, float]:
@@ -137,6 +148,7 @@ class Trail:
             "kv": highest(blocks, "kv_cache_usage_ratio"),
             "p50": self.quantile(0.5),
             "p95": self.quantile(0.95),
+            "mean": self.mean(),
         }
         for slo, burn in list(short_burns(snapshot).items())[:BURN_LINES]:
             row["burn " + slo] = burn
@@ -174,10 +186,9 @@ def short_burns(snapshot: Snapshot) -> dict[str, float]:
 def quantile(share: float, bounds: Sequence[float], cumulative: Sequence[float]) -> float:
     """As Prometheus' histogram_quantile: in the +Inf bucket the highest finite bound is all that is known.
     NaN without an observation or without a finite bound."""
-    count = cumulative[-1]
-    if count <= 0 or len(bounds) < 2:
+    if not cumulative or cumulative[-1] <= 0 or len(bounds) < 2:
         return ABSENT
-    rank = share * count
+    rank = share * cumulative[-1]
     lower, below = 0.0, 0.0
     for bound, reached in zip(bounds, cumulative, strict=True):
         if reached >= rank:
@@ -190,20 +201,18 @@ def quantile(share: float, bounds: Sequence[float], cumulative: Sequence[float])
 
 
 def _latency(snapshot: Snapshot) -> tuple[str, tuple[float, ...], tuple[float, ...]]:
-    """The first latency of the target that has buckets, added up over its models."""
-    for name in _LATENCIES:
-        found: list[Series] = [
-            series for series in snapshot.data.layout.by_signal.get(name, ()) if len(series.bounds) > 1
-        ]
-        if not found:
-            continue
-        bounds = found[0].bounds
-        values = snapshot.data.values
-        parts = [
-            values[series.start : series.start + len(bounds)]
-            for series in found
-            if series.bounds == bounds and not is_absent(values[series.count_index])
-        ]
-        if parts:
-            return name, bounds, tuple(map(sum, zip(*parts, strict=True)))
+    """A latency of the target, added up over its models: name, bounds, cumulative buckets and the sum. The
+    first that has buckets, else the first that has sum and count.
+    """
+    data = snapshot.data
+    for least in (2, 1):
+        for name in _LATENCIES:
+            found = [one for one in data.layout.by_signal.get(name, ()) if len(one.bounds) >= least]
+            parts = [
+                data.values[one.start : one.start + one.width]
+                for one in found
+                if one.bounds == found[0].bounds and not is_absent(data.values[one.count_index])
+            ]
+            if parts:
+                return name, found[0].bounds, tuple(map(sum, zip(*parts, strict=True)))
     return "", (), ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import isinf
 
 from sidecar.outputs.signals_json import Json
 from sidecar.outputs.web.numbers import first, highest, numbers, percent, plain, seconds, total
@@ -20,8 +19,13 @@ SOON = 3 * 86_400.0
 A_QUEUE = 3
 
 #: What saturates, in words.
-_RESOURCES = {"slots": "request slots", "kv_cache": "KV cache", "queue": "queue", "gpu_memory": "GPU memory"}
-_LIMITS = {**_RESOURCES, "slo": "the latency objective", "observed": "what it was seen to run"}
+_RESOURCES = {"slots": "Request slots", "kv_cache": "KV cache", "gpu_memory": "GPU memory"}
+_LIMITS = {
+    "slots": "request slots",
+    "kv_cache": "KV cache",
+    "slo": "the latency objective",
+    "observed": "what it was seen to run",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ def users(snapshot: Snapshot, trail: Trail) -> Answer:
     """Do users suffer? By the objectives; without any, the latency is told and not judged."""
     if not snapshot.up:
         return Answer(BAD, "Unknown: no answer from the target", snapshot.reasons.get("scrape", ""))
+    if first((snapshot.life,), "target_wedged") == 1:
+        return Answer(BAD, "Requests hang", _load(snapshot))
     rows = [row for row in objectives(snapshot) if not is_absent(row.now)]
     latency = _latency(trail)
     if not rows:
@@ -81,7 +87,7 @@ def cause(snapshot: Snapshot, trail: Trail) -> Answer:
         return Answer(WARN, f"{plain(waiting)} requests wait", detail)
     if is_absent(waiting) and is_absent(ratio):
         return Answer(UNKNOWN, "Not told by this runtime", detail)
-    fullest = "" if is_absent(ratio) else f"fullest: {_RESOURCES.get(resource, resource)} {percent(ratio)}"
+    fullest = "" if is_absent(ratio) else f"fullest {_RESOURCES.get(resource, resource)} {percent(ratio)}"
     return Answer(GOOD, "Nothing is held up", _joined(detail, fullest))
 
 
@@ -118,7 +124,7 @@ def _budget(row: Row) -> tuple[str, str]:
 def _decided_by(snapshot: Snapshot) -> str:
     for labels, _ in numbers(snapshot.extra, "replica_demand_info"):
         limit = labels.get("limit", "")
-        if limit:
+        if limit and limit != "none":
             return f", limited by {_LIMITS.get(limit, limit)}"
     return ""
 
@@ -143,11 +149,11 @@ def _fullest(snapshot: Snapshot) -> tuple[str, float]:
 
 
 def _latency(trail: Trail) -> str:
-    p95 = trail.quantile(0.95)
-    if is_absent(p95) or isinf(p95):
-        return ""
     what = "TTFT" if trail.latency.startswith("time_to_first") else "latency"
-    return f"p95 {what} {seconds(p95)}"
+    for kind, value in (("p95", trail.quantile(0.95)), ("mean", trail.mean())):
+        if not is_absent(value):
+            return f"{kind} {what} {seconds(value)}"
+    return ""
 
 
 def _load(snapshot: Snapshot) -> str:

@@ -10,7 +10,7 @@ const KINDS = [
   { id: "requests", title: () => "Requests", format: plain, lines: () => [["running", "running"], ["waiting", "waiting"]] },
   { id: "kv", title: () => "KV cache in use", format: percent, top: 1, lines: () => [["kv", "in use"]] },
   { id: "latency", title: (target) => LATENCY[target.latency] || "Latency", format: seconds,
-    lines: () => [["p50", "p50"], ["p95", "p95"]] },
+    lines: () => [["p50", "p50"], ["p95", "p95"], ["mean", "mean"]] },
   { id: "burn", title: () => "Burn rate (1 = just sustainable)", format: plain, level: 1,
     lines: (data) => Object.keys(data).filter((name) => name.startsWith("burn ")).map((name) => [name, name.slice(5)]) },
 ];
@@ -86,11 +86,11 @@ class Plot {
     this.data = data;
     this.lines = lines;
     this.title = this.kind.title(target);
+    this.figure.hidden = !lines.length; // not every runtime has it
     this.say(null);
     const names = lines.map(([name]) => name).join("\n");
     if (!lines.length || data.t.length < 2) {
       this.drop();
-      fill(this.canvas, [h("p", { class: "none" }, "nothing to show yet")]);
       return;
     }
     if (this.uplot === null || names !== this.names) {

@@ -9,8 +9,9 @@ const WORDS = { bad: "Now", warn: "Soon", note: "Note" };
 const PHASES = { to_port: "port", to_healthy: "healthy", to_ready: "ready", to_first_token: "first token" };
 const HEALTH = { up: "good", down: "bad", wedged: "bad", unknown: "bad", "not ready": "warn" };
 const REASONS = { idle: "nothing to do", load: "the load", backlog: "the queue", slo: "the load",
-  no_service_time: "what runs now; how long a request takes isn't known yet" };
+  no_capacity: "no limit is known yet", no_service_time: "what runs now; how long a request takes isn't known yet" };
 const LIMITS = { slots: "request slots", kv_cache: "KV cache", slo: "the latency objective", observed: "what it was seen to run" };
+const MOST_PROBLEMS = 6; // the gravest; the others are a click away
 const OPEN_AT_MOST = 3; // more targets than this begin closed
 
 const charts = new Map(); // target → Charts
@@ -54,9 +55,11 @@ function showProblems() {
       h("span", { class: "severity" }, WORDS[problem.severity]),
       h("span", { class: "where" }, problem.where),
       h("div", { class: "wrap" }, problem.what, " ", h("span", { class: "mend" }, problem.mend)))));
+  const later = grave.slice(MOST_PROBLEMS);
   fill(section, [
-    ...(grave.length ? [list(grave)] : []),
-    ...(notes.length ? [h("details", null,
+    ...(grave.length ? [list(grave.slice(0, MOST_PROBLEMS))] : []),
+    ...(later.length ? [h("details", { id: "later" }, h("summary", null, `${later.length} more problems`), list(later))] : []),
+    ...(notes.length ? [h("details", { id: "notes" },
       h("summary", null, notes.length === 1 ? "1 note" : `${notes.length} notes`), list(notes))] : []),
   ]);
 }
@@ -82,7 +85,7 @@ function target(one) {
       h("small", null, [running, one.engine !== running && one.engine].filter(Boolean).join(", engine "), models && ` serves ${models}`))),
     h("dl", { class: "facts card" }, facts(one).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     h("div", { class: "charts", "data-keep": "charts" }),
-    h("div", { class: "pair" }, one.slos.length > 0 && sloTable(one), one.scaling.length > 0 && scaling(one)),
+    h("div", { class: one.scaling.length > 1 ? "pair many" : "pair" }, one.slos.length > 0 && sloTable(one), one.scaling.length > 0 && scaling(one)),
     h("details", { class: "card", id: `${id}-scrapes` },
       h("summary", null, `Last ${one.scrapes.length} scrapes`), scrapes(one.scrapes)),
     h("details", { class: "card", id: `${id}-signals` },
@@ -140,24 +143,27 @@ function budget(slo) {
 }
 
 function scaling(one) {
-  const several = one.scaling.length > 1;
-  return h("div", { class: "card" }, one.scaling.map((row) => {
-    const list = (found) => Object.entries(found).filter(([, value]) => value != null);
-    const items = [
-      ["Replicas this load needs", plain(row.demand), row.demand > 1 ? "bad" : ""],
-      ["Because of", because(row)],
-      ["Offered load", `${plain(row.load)} requests at once`],
-      ["Capacity", list(row.capacity).map(([limit, value]) => `${limit.replaceAll("_", " ")} ${plain(value)}`).join(", ") || DASH],
-      ["Saturation", list(row.saturation).filter(([what]) => what !== "max").map(([what, value]) => `${what.replaceAll("_", " ")} ${percent(value)}`).join(", ") || DASH],
-      ["Queue to compute", plain(row.queue_to_compute)],
-    ];
-    return table(several ? `Autoscaling: ${row.model}` : "Autoscaling", [["What"], ["Now", "wrap"]],
-      items.map(([what, value, kind]) => [what, kind == null ? value : h("strong", { class: kind || null }, value)]));
-  }));
+  const list = (found, format) => Object.entries(found).filter(([what, value]) => value != null && what !== "max")
+    .map(([what, value]) => `${what.replaceAll("_", " ")} ${format(value)}`).join(", ") || DASH;
+  const needed = (row) => h("strong", { class: row.demand > 1 ? "bad" : null }, plain(row.demand));
+  if (one.scaling.length > 1) {
+    return h("div", { class: "card" }, table("Autoscaling",
+      [["Model", "wrap"], ["Replicas needed", "number"], ["Because of", "wrap"], ["Load", "number"], ["Queue to compute", "number"]],
+      one.scaling.map((row) => [row.model, needed(row), because(row), plain(row.load), plain(row.queue_to_compute)]), "stack"));
+  }
+  const [row] = one.scaling;
+  return h("div", { class: "card" }, table("Autoscaling", [["What"], ["Now", "wrap"]], [
+    ["Replicas this load needs", needed(row)],
+    ["Because of", because(row)],
+    ["Offered load", `${plain(row.load)} requests at once`],
+    ["Capacity", list(row.capacity, plain)],
+    ["Saturation", list(row.saturation, percent)],
+    ["Queue to compute", plain(row.queue_to_compute)],
+  ]));
 }
 
 function because(row) {
-  const limit = LIMITS[row.limit] || row.limit;
+  const limit = row.limit === "none" ? "" : LIMITS[row.limit] || row.limit;
   return [REASONS[row.reason] || row.reason, limit && `limited by ${limit}`].filter(Boolean).join(", ") || DASH;
 }
 
