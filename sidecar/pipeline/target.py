@@ -226,13 +226,13 @@ class TargetPipeline:
     def _failed(self, result: str, time: float) -> None:
         health = self._health
         health.up = 0.0
-        health.progress_age = health.wedged = nan
-        self._progress.forget()
+        health.progress_age = health.wedged = nan  # not known now; a hang goes on through a lost scrape
         health.live, health.ready = _truth(self.facts.live), _truth(self.facts.ready)
         if result == "not_found" and self.settings.runtime == AUTO:
             self.adapter, self._learnt = None, {}  # something else answers here now
         if result == "refused":
             health.live = health.ready = 0.0
+            self._progress.forget()
             self._startup.down(time)
 
     def _publish(self, up: bool, reason: str, time: float, mono: float) -> Snapshot:

@@ -75,6 +75,15 @@ def test_a_hung_engine_is_wedged_whatever_its_health_says() -> None:
     assert line.at(72, page(running=2, waiting=4, generated=1011)).life.get("target_wedged") == 0
 
 
+def test_a_hang_goes_on_through_a_lost_scrape() -> None:
+    line = Line(wedged_after=60.0)
+    line.at(0, page(running=2, generated=1000))
+    line.at(2, page(running=2, generated=1010))
+    slow = line.at(40, Answer(error="timeout"))
+    assert isnan(slow.life.get("target_wedged"))
+    assert line.at(70, page(running=2, generated=1010)).life.get("target_wedged") == 1
+
+
 def test_an_idle_engine_ages_not() -> None:
     line = Line(wedged_after=5.0)
     for second in range(0, 40, 2):
