@@ -87,7 +87,8 @@ class FleetRole:
         self._stopping.set()
 
     async def start(self) -> None:
-        """Listen and begin to read. Raises ListenError, ScalerError, and ImportError without the extra `keda`."""
+        """Listen and begin to read. Raises ListenError, OSError for a certificate that can't be read, and
+        ImportError without the extra `keda`."""
         app = http_app(lambda: self._publication, self.itself)
         app.router.add_get("/v1/fleet", self._members)
         app.router.add_get("/v1/seeds", self._seeds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from grpc_health.v1._async import HealthServicer
 
 from sidecar.fleet import externalscaler as messages
 from sidecar.fleet.ask import Ask, AskedWrongError, BlindError, is_active, read_ask, value_of
-from sidecar.outputs.server import ListenError
+from sidecar.outputs.server import ListenError, split_address
 from sidecar.snapshot import Block
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,6 @@ _OPTIONS = (
 _GRACE = 2.0
 
 Told = Callable[[str, str], None]
-
-
-class ScalerError(ListenError):
-    """The gRPC listener can't be had; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,25 +138,31 @@ class ScalerServer:
 
 
 async def serve(scaler: Scaler, address: str, tls: ScalerTls | None = None) -> ScalerServer:
-    """Listen on `host:port`; port 0 takes a free one. Raises ScalerError."""
+    """Listen on `host:port`, `:port` for every interface; port 0 takes a free one. Raises ListenError."""
+    host, number = split_address(address)
+    where = f"[{host}]" if ":" in host else host or _every_interface()
     server = grpc.aio.server(options=_OPTIONS)
     server.add_generic_rpc_handlers((scaler.handlers(),))
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     try:
         port = (
-            server.add_insecure_port(address)
+            server.add_insecure_port(f"{where}:{number}")
             if tls is None
-            else server.add_secure_port(address, _credentials(tls))
+            else server.add_secure_port(f"{where}:{number}", _credentials(tls))
         )
-    except (RuntimeError, OSError, ValueError) as error:
-        raise ScalerError(f"can't listen for gRPC on {address}: {error}") from None
-    if port == 0:
-        raise ScalerError(f"can't listen for gRPC on {address}: the port is taken or not allowed")
+    except RuntimeError:
+        raise ListenError(
+            f"can't listen for gRPC on {address}: taken, not allowed, or no such host"
+        ) from None
     for service in ("", messages.SERVICE):
         await health.set(service, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     return ScalerServer(port, server, health)
+
+
+def _every_interface() -> str:
+    return "[::]" if socket.has_dualstack_ipv6() else "0.0.0.0"
 
 
 def _credentials(tls: ScalerTls) -> grpc.ServerCredentials:

@@ -191,6 +191,15 @@ def test_a_router_tells_of_work_while_there_is_no_replica() -> None:
         (["--sidecar", "a", "--router", "http://r/metrics"], "--router-in-flight"),
         (["--sidecar", "a", "--interval", "1h30"], "--interval"),
         (["--sidecar", "a", "--listen", "nowhere"], "listen=nowhere"),
+        (["--sidecar", "a", "--listen", "127.0.0.1:0", "--grpc-listen", "nowhere"], "listen=nowhere"),
+        (["--sidecar", "a", "--listen", "127.0.0.1:0", "--grpc-listen", "nowhere.invalid:0"], "gRPC"),
+        (
+            [
+                *("--sidecar", "a", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"),
+                *("--grpc-cert", "missing.pem", "--grpc-key", "missing.pem"),
+            ],
+            "missing.pem: No such file",
+        ),
     ],
 )
 def test_what_can_not_be_used_is_told(
