@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import time
@@ -125,6 +126,8 @@ class Application:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload_asked.set)
         await self.start()
+        gc.collect()
+        gc.freeze()  # what stands now stands for good: later collections need not walk it
         await self._stopping.wait()
         await self.close()
 
