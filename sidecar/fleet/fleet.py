@@ -135,10 +135,12 @@ class Fleet:
             return
         for model in self.kept or {"": {}}:
             figures = self.kept.get(model, {})
-            capacity = figures.get("capacity_requests", 1.0) * self._utilisation
             load = max(seen.in_flight, seen.per_second * figures.get("service_time_seconds", 0.0))
             self._put("fleet_offered_load_requests", model, load)
-            self._put("fleet_replica_demand", model, load / capacity)
+            capacity = figures.get("capacity_requests")
+            # Who never saw a replica wakes one, and lets it tell.
+            demand = min(load, 1.0) if capacity is None else load / (capacity * self._utilisation)
+            self._put("fleet_replica_demand", model, demand)
 
     def _ratio(self, now: float) -> None:
         """Of the increases of a minute, once for the whole fleet."""

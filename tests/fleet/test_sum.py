@@ -175,6 +175,13 @@ def test_from_zero_the_first_answer_is_right() -> None:
     assert isnan(demand(fleet.block(111.0))), "there is a replica now: it is the one to tell"
 
 
+def test_who_never_saw_a_replica_wakes_one() -> None:
+    fleet = Fleet(stale_after=STALE)
+    fleet.list([], vouched=True)
+    router_of(fleet).read(ROUTER % (40, 0), 0.0)
+    assert demand_of_nobody(fleet, 0.0) == 1.0
+
+
 def test_a_router_that_is_silent_or_has_lost_its_metric_is_not_idle() -> None:
     fleet = Fleet(stale_after=STALE)
     fleet.list([], vouched=True)
