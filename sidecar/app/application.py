@@ -36,6 +36,7 @@ SAVE_EVERY = 15.0
 LOOK_EVERY = 5.0
 WATCH_EVERY = 1.0
 LAST_READING_WITHIN = 2.0
+SPREAD_PER_TARGET = 0.005
 
 #: Runtimes whose own page has GPU families: the last resort where neither NVML nor an exporter answers.
 GPUS_ON_THEIR_PAGE = frozenset({"triton", "nim"})
@@ -153,6 +154,7 @@ class Application:
             signals_of(self.config, target, gpus=lambda: self.gpus.figures(target.name), saved=self._saved),
             self.board.publish,
             self.itself.series_dropped,
+            spread=SPREAD_PER_TARGET * len(self.config.targets),
         )
         self.runners[target.name] = runner
         self._polls[target.name] = asyncio.create_task(runner.run())

@@ -30,6 +30,8 @@ class TargetRunner:
         signals: Signals,
         publish: Callable[[Snapshot], None],
         dropped: Callable[[str, str, int], None],
+        *,
+        spread: float | None = None,
     ) -> None:
         self.config = config
         self.signals = signals
@@ -39,7 +41,9 @@ class TargetRunner:
         self._publish = publish
         self._dropped = dropped
         self._told = {"cap": 0, "malformed_line": 0}
-        self._poller = Poller(config.name, self._tick, interval=config.interval, timeout=config.timeout)
+        self._poller = Poller(
+            config.name, self._tick, interval=config.interval, timeout=config.timeout, spread=spread
+        )
         self._facts: asyncio.Task[None] | None = None
         self._epoch = 0
         self._was: tuple[bool, str, str] | None = None

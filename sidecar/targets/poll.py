@@ -75,7 +75,12 @@ class Poller:
         timeout: float | None = None,
         back_off: float = BACK_OFF,
         first_within: float = FIRST_WITHIN,
+        spread: float | None = None,
     ) -> None:
+        """`spread` is the part of the interval, in seconds, over which targets are spread by their names: all of
+        it unless told otherwise. Few targets do better close together, since code that just ran is cheap to
+        run again.
+        """
         if interval <= 0 or (timeout is not None and timeout <= 0):
             raise ValueError("interval and timeout must be above 0 seconds")
         self.name = name
@@ -88,6 +93,7 @@ class Poller:
         self._tick = tick
         self._back_off = back_off
         self._first_within = min(first_within, interval)
+        self._spread = interval if spread is None else min(spread, interval)
         self._stopping = asyncio.Event()
         self._last_within: float | None = None
         self._guard: asyncio.Timeout | None = None
@@ -97,7 +103,7 @@ class Poller:
         clock = asyncio.get_running_loop().time
         started = clock()
         phase = phase_of(self.name)
-        schedule = Schedule(started + phase * self.interval, self.interval, self._back_off)
+        schedule = Schedule(started + phase * self._spread, self.interval, self._back_off)
         due = started + phase * self._first_within
         while not await self._stopped_before(due):
             await self._run_tick(clock() + self.timeout)
