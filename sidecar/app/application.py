@@ -159,11 +159,13 @@ class Application:
         self.runners[target.name] = runner
         self._polls[target.name] = asyncio.create_task(runner.run())
 
-    async def _end(self, name: str) -> None:
-        self.runners.pop(name).stop()
+    async def _end(self, name: str) -> Target:
+        """Stop reading a target; what was read."""
+        runner = self.runners.pop(name)
+        runner.stop()
         await asyncio.gather(self._polls.pop(name), return_exceptions=True)
         self.board.remove(name)
-        self._judge.engine.forget(name)
+        return runner.config
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -213,7 +215,9 @@ class Application:
         try:
             config = self._file.reload()
             registry = registry_of(config)
-            engine = engine_of(config, self._judge.engine.saved())
+            engine = self._judge.engine
+            if config.slos != self.config.slos:
+                engine = engine_of(config, engine.saved())
             otlp = self._push(config) if config.outputs != self.config.outputs else self._otlp
         except (ConfigError, ValueError) as error:
             self.itself.config_refused()
@@ -234,7 +238,11 @@ class Application:
         wanted = {target.name: target for target in config.targets}
         for name in list(self.runners):
             if mended or wanted.get(name) != self.runners[name].config:
-                await self._end(name)
+                was = await self._end(name)
+                if name in wanted and wanted[name].url == was.url:
+                    engine.resume(name)
+                else:
+                    engine.forget(name)
         for name, target in wanted.items():
             if name not in self.runners:
                 self._begin(target)

@@ -49,6 +49,11 @@ class SloEngine:
     def _of(self, target: str) -> tuple[Objective, ...]:
         return tuple(one for one in self.objectives if one.covers_target(target))
 
+    def resume(self, target: str) -> None:
+        """The target is read by another line from now on, whose epochs begin anew: its windows go on."""
+        if target in self._pages:
+            self._pages[target].track.resume()
+
     def forget(self, target: str) -> None:
         """A target that left the configuration."""
         self._pages.pop(target, None)

@@ -102,6 +102,11 @@ class Track:
             if not is_absent(events):
                 self.remembered[reading.key] = (reading.source.cut, (events, least, most))
 
+    def resume(self) -> None:
+        """Go on with another line's snapshots: a series that it shows for the first time is no new one."""
+        self.remember()
+        self.layout, self.epoch = EMPTY_LAYOUT, None
+
     def _rebase(self, snapshot: Snapshot) -> None:
         """From Unix time to this process's clock; a wall clock that was set back makes nothing future."""
         self.unix_times = False
