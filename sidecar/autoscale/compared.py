@@ -6,13 +6,14 @@ from sidecar.autoscale.hpa import Behaviour, Limit, Rules
 from sidecar.autoscale.keda import Fallback, ScaledObject, Trigger
 from sidecar.autoscale.policy import PRESENT_LOAD, Policy
 
-#: As in deploy/keda: up by four a minute, down by one a minute after five minutes.
+#: As in deploy/keda: up by four a minute once half a minute has asked for it, down by one a minute after five
+#: minutes. The half minute: while new replicas fill, the old ones still count what they hand over.
 SHIPPED = Behaviour(
-    Rules(0.0, (Limit("Pods", 4, 60.0),)),
+    Rules(30.0, (Limit("Pods", 4, 60.0),)),
     Rules(300.0, (Limit("Pods", 1, 60.0),)),
 )
-SLOWER = Behaviour(Rules(0.0, (Limit("Pods", 2, 60.0),)), SHIPPED.down)
-DOUBLING = Behaviour(Rules(0.0, (Limit("Percent", 100, 60.0),)), SHIPPED.down)
+SLOWER = Behaviour(Rules(30.0, (Limit("Pods", 2, 60.0),)), SHIPPED.down)
+DOUBLING = Behaviour(Rules(30.0, (Limit("Percent", 100, 60.0),)), SHIPPED.down)
 
 
 def policy(

@@ -10,7 +10,7 @@ from sidecar.autoscale.oracle import GOAL, needs
 from sidecar.autoscale.table import recovered
 from sidecar.autoscale.verdict import Verdict, attainment
 
-_WIDTH, _LEFT, _RIGHT = 860, 60, 16
+_WIDTH, _LEFT, _RIGHT = 880, 60, 30
 _PANEL, _GAP, _TOP = 150, 44, 64
 _BUCKET = 30.0
 _STYLE = """
@@ -60,7 +60,7 @@ def _summary(run: Run, verdict: Verdict) -> str:
     event = "" if verdict.recovery is None else f", recovers in {recovered(verdict.recovery)}"
     return (
         f"{run.policy.name}: {verdict.attained:.1%} inside both objectives, {verdict.cost:.2f} × the oracle's"
-        f" replica-hours, {verdict.flaps} flaps{event}"
+        f" replica-hours, flaps: {verdict.flaps}{event}"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sidecar.autoscale.compared import COMPARED, DEMAND, DOUBLING, SLOWER, policy
+from sidecar.autoscale.keda import Fallback
 from sidecar.autoscale.loop import Tuning, run, tuning
 from sidecar.autoscale.policy import Policy
 from sidecar.autoscale.table import Row, cell, markdown
@@ -20,8 +21,9 @@ _INTRO = """\
 
 Written by `inference-sidecar simulate --report docs/autoscaling_results.md`;
 [autoscaling.md](autoscaling.md) says what they mean. A fleet of simulated replicas (an 8B model on one large GPU
-each), their sidecars, KEDA and the HPA in simulated time. The HPA goes up by four replicas a minute and down by
-one a minute after five minutes, from 1 to 16 replicas; the cold start is two minutes; where nothing else is said.
+each), their sidecars, KEDA and the HPA in simulated time. Where nothing else is said, the HPA goes up by four
+replicas a minute once half a minute has asked for it and down by one a minute after five minutes, from 1 to 16
+replicas, and the cold start is two minutes.
 
 Each cell: share of the requests inside both objectives (first token within 1.5 s, 95 % of the gaps within
 50 ms) × replica-hours over the oracle's, m most replicas, f changes of direction, r seconds to recover from the
@@ -60,6 +62,11 @@ def _large(name: str) -> Policy:
     return policy(name, "replica_demand", 1.0, DOUBLING if name == "doubling" else SLOWER, maximum=64)
 
 
+def _falling_back(replicas: int) -> Policy:
+    fallback = Fallback(6, replicas, "currentReplicasIfHigher")
+    return replace(DEMAND, spec=replace(DEMAND.spec, fallback=fallback))
+
+
 _USUAL = tuning()
 _BLIND_TO_TOKENS = tuning(gaps_from_tokens=False)
 CHANGES = (
@@ -92,6 +99,12 @@ CHANGES = (
         "slots-bound",
         ("unknown", DEMAND, _USUAL),
         ("targets.capacity.slots: 24", DEMAND, replace(_USUAL, slots=24)),
+    ),
+    Change(
+        "metrics away through a step",
+        "prometheus-down",
+        ("fallback.replicas: 2", DEMAND, _USUAL),
+        ("fallback.replicas: 8", _falling_back(8), _USUAL),
     ),
     Change(
         "long prefill chunks",

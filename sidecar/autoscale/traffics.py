@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import exp2
+from typing import Any
 
 from sidecar.autoscale.faults import Fault
 from sidecar.simulator.fleet import Router, least_in_flight, round_robin
@@ -131,24 +132,34 @@ class FlashCrowd:
         return self.base + (self.peak - self.base) * exp2(-halvings)
 
 
-_STEP = Steps(((0, 2.2), (600, 2.2), (600, 6.6), (2400, 6.6), (2400, 2.2), (3600, 2.2)))
+_STEP = Steps(((0, 2.2), (600, 2.2), (600, 6.6), (4800, 6.6), (4800, 2.2), (7200, 2.2)))
+_SHORT_STEP = Steps(((0, 2.2), (600, 2.2), (600, 6.6), (2400, 6.6), (2400, 2.2), (3600, 2.2)))
 
 
-def _stepping(name: str, what: str, kind: Kind = CHAT, **more: object) -> Scene:
-    return Scene(name, what, _STEP, kind, event=600.0, **more)  # type: ignore[arg-type]
+def _stepping(name: str, what: str, kind: Kind = CHAT) -> Scene:
+    return Scene(name, what, _STEP, kind, seconds=7200.0, event=600.0)
+
+
+def _short(name: str, what: str, kind: Kind = CHAT, **more: Any) -> Scene:
+    return Scene(name, what, _SHORT_STEP, kind, event=600.0, **more)
 
 
 #: The traffics that the signal was designed on.
 DESIGNED = (
     _stepping("step", "three times the load at once"),
-    Scene("ramp", "slowly to three times the load", Steps(((0, 2.2), (600, 2.2), (2400, 6.6), (3600, 6.6)))),
-    Scene("burst", "a burst of two minutes every ten", Bursts(2.2, 5.0, 600.0, 120.0)),
-    Scene("daily", "a day in an hour and a half", Daily(1.5, 6.0, 5400.0), seconds=5400.0),
+    Scene(
+        "ramp",
+        "slowly to three times the load",
+        Steps(((0, 2.2), (600, 2.2), (4800, 6.6), (7200, 6.6))),
+        seconds=7200.0,
+    ),
+    Scene("burst", "a burst of two minutes every ten", Bursts(2.2, 5.0, 600.0, 120.0), seconds=7200.0),
+    Scene("daily", "a day in two hours", Daily(1.5, 6.0, 7200.0), seconds=7200.0),
     Scene(
         "prompts-x6",
         "prompts six times as long, at once",
         Steady(1.6),
-        seconds=3600.0,
+        seconds=7200.0,
         changes=((900.0, LONG_PROMPTS),),
         same_rate=True,
         event=900.0,
@@ -157,7 +168,7 @@ DESIGNED = (
         "outputs-x4",
         "answers four times as long, at once",
         Steady(2.2),
-        seconds=3600.0,
+        seconds=7200.0,
         changes=((900.0, LONG_OUTPUTS),),
         same_rate=True,
         event=900.0,
@@ -165,7 +176,7 @@ DESIGNED = (
     _stepping("kv-bound", "a step, with a KV cache for forty requests", KV_BOUND),
     _stepping("slots-bound", "a step, with 24 slots", SLOTS_BOUND),
     _stepping("long-answers", "a step, with answers of 2,500 tokens", LONG_ANSWERS),
-    Scene("constant", "nothing changes", Steady(3.6), start=5),
+    Scene("constant", "nothing changes", Steady(3.6), seconds=7200.0, start=5),
 )
 
 #: Held back: nothing was tuned on these.
@@ -183,21 +194,22 @@ HELD_BACK = (
 
 #: Where the experiment found the signal weak.
 WEAK = (
-    _stepping("long-chunks", "prefill chunks longer than the objective's threshold", LONG_CHUNKS),
-    _stepping("no-gaps", "a runtime without an inter-token latency", gaps=False),
-    Scene("no-gaps-daily", "the same, on a daily curve", Daily(1.5, 6.0, 5400.0), seconds=5400.0, gaps=False),
-    _stepping("impatient", "a quarter of the clients leave after six seconds", IMPATIENT),
+    _short("long-chunks", "prefill chunks longer than the objective's threshold", LONG_CHUNKS),
+    _short("no-gaps", "a runtime without an inter-token latency", gaps=False),
+    Scene("no-gaps-daily", "the same, a day in an hour and a half", Daily(1.5, 6.0, 5400.0),
+          seconds=5400.0, gaps=False),
+    _short("impatient", "a quarter of the clients leave after six seconds", IMPATIENT),
     Scene("large", "from 8 replicas' load to 24 at once",
           Steps(((0, 8), (600, 8), (600, 24), (2400, 24))), seconds=2400.0, event=600.0, start=10),
 )  # fmt: skip
 
 #: What goes wrong.
 FAULTY = (
-    _stepping("half-blind", "half of the sidecars blind for 15 minutes",
+    _short("half-blind", "half of the sidecars blind for 15 minutes",
               faults=(Fault("blind", 700.0, 1600.0, share=0.5),)),
-    _stepping("prometheus-down", "no metrics at all for 15 minutes, from before the step",
+    _short("prometheus-down", "no metrics at all for 15 minutes, from before the step",
               faults=(Fault("no_metrics", 500.0, 1400.0),)),
-    _stepping("cold-start-300", "a step, with a cold start of five minutes", cold_start=300.0),
+    _short("cold-start-300", "a step, with a cold start of five minutes", cold_start=300.0),
     Scene("hang", "a replica hangs and is restarted after five minutes", Steady(3.6), start=5, event=900.0,
           seconds=2400.0, faults=(Fault("hang", 900.0, 1200.0),)),
 )  # fmt: skip
