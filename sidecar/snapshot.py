@@ -155,7 +155,8 @@ class Snapshot:
     `time` is Unix time of the scrape, `mono` the monotonic clock that windows are measured on. `epoch` grows
     by one when the runtime restarted: a counter of another epoch starts from 0. `data` is empty while the
     target is down or its data is older than its staleness. `extra` holds the blocks that later rooms add
-    (derived signals, SLOs).
+    (derived signals, SLOs). `reread` says that the layout is new, but the page isn't: something was learnt of
+    the runtime since, so a series that shows for the first time didn't begin at 0 just now.
     """
 
     target: str
@@ -169,6 +170,7 @@ class Snapshot:
     provenance: tuple[Provenance, ...] = ()
     extra: tuple[Block, ...] = ()
     reasons: dict[str, str] = field(default_factory=dict)
+    reread: bool = False
 
     def with_extra(self, block: Block, provenance: tuple[Provenance, ...] = ()) -> Snapshot:
         """This snapshot with one more block and where its values come from.
@@ -187,6 +189,7 @@ class Snapshot:
             (*self.provenance, *provenance),
             (*self.extra, block),
             self.reasons,
+            self.reread,
         )
 
     @property

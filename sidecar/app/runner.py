@@ -45,6 +45,7 @@ class TargetRunner:
             config.name, self._tick, interval=config.interval, timeout=config.timeout, spread=spread
         )
         self._facts: asyncio.Task[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
         self._epoch = 0
         self._was: tuple[bool, str, str] | None = None
 
@@ -60,6 +61,8 @@ class TargetRunner:
         finally:
             if self._facts is not None:
                 self._facts.cancel()
+            if self._expiry is not None:
+                self._expiry.cancel()
             await self._fetcher.close()
 
     def stop(self, last_within: float | None = None) -> None:
@@ -78,8 +81,24 @@ class TargetRunner:
             self._target.forget()
             self._ask_facts(began, deadline)
         self._publish(snapshot)
+        if snapshot.up:
+            self._expire_later()
         self._tell(snapshot)
         return snapshot.up
+
+    def _expire_later(self) -> None:
+        """What this tick has read vanishes at its age, not with the first tick after: they are seconds apart.
+
+        Never before the next reading can have come, or a short staleness would make good numbers flicker.
+        """
+        if self._expiry is not None:
+            self._expiry.cancel()
+        age = max(self.config.staleness, self._poller.interval + self._poller.timeout)
+        self._expiry = asyncio.get_running_loop().call_later(age + 0.01, self._expire)
+
+    def _expire(self) -> None:
+        mono = asyncio.get_running_loop().time()
+        self._publish(self.pipeline.look_again(time=time.time(), mono=mono))
 
     @property
     def _api_ports(self) -> dict[int, int]:

@@ -59,6 +59,10 @@ class TargetPipeline:
         self.bad_lines = 0
         self.shape = Shape((), {}, ())
         self.binding: Binding | None = None
+        self._former: Adapter | None = None  # of what answered before something else seemed to
+        self._page = self.shape  # as it came, that the binding is for
+        self._reread = False
+        self._answered: tuple[bool, str] = (False, "")  # the last time
         self._registry = registry
         self._stages = tuple(stages)
         self._unknown = PageReader(lambda name: False)  # only tells whether it is a metrics page
@@ -113,6 +117,7 @@ class TargetPipeline:
 
         `elapsed` tells the seconds since the tick began, fetching included.
         """
+        self._reread = False
         good = {name: answer for name, answer in pages.items() if answer.ok}
         result, reason = "ok", ""
         if good:
@@ -126,7 +131,13 @@ class TargetPipeline:
         if result != "ok":
             self._failed(result, time)
         self._life.scraped(result, elapsed())
-        return self._publish(result == "ok", reason, time, mono)
+        self._answered = (result == "ok", reason)
+        return self._publish(*self._answered, time, mono)
+
+    def look_again(self, *, time: float, mono: float) -> Snapshot:
+        """The snapshot of a later moment without another tick: what is past its age is gone."""
+        self._reread = False
+        return self._publish(*self._answered, time, mono)
 
     def _understand(self, pages: dict[str, Answer], time: float, mono: float) -> None:
         if self.adapter is None and not self._detect(pages):
@@ -162,9 +173,16 @@ class TargetPipeline:
         if not found.runtime:
             return False
         self._by_endpoints = self._registry.detector.detect(families).runtime != found.runtime
-        self.adapter = self._registry.adapter(found.runtime, draining=self.settings.draining)
+        former, self._former = self._former, None
+        if former is not None and former.name == found.runtime:
+            self.adapter = former  # it had only gone for a while: what it has counted goes on
+        else:
+            self.adapter = self._registry.adapter(found.runtime, draining=self.settings.draining)
         for name, answer in self._learnt.items():
             self.adapter.learn(name, answer)
+        if former is not None and former is not self.adapter:
+            self._resets = ResetDetector()
+            self._another_process()
         return True
 
     def _changed_runtime(self, shape: Shape) -> bool:
@@ -175,7 +193,7 @@ class TargetPipeline:
             return False
         if self._by_endpoints and found.runtime in self.adapter.mapping.layers:
             return False  # the page is the engine's; what wraps it shows only in its endpoints
-        self.adapter, self._learnt = None, {}
+        self._former, self.adapter, self._learnt = self.adapter, None, {}
         return True
 
     def _bind(self, reading: Reading) -> Binding:
@@ -193,18 +211,22 @@ class TargetPipeline:
             )
             self.dropped += dropped
             self._bound_for = key
+            self._reread, self._page = self.adapter.page is self._page, self.adapter.page
         return self.binding
 
     def _restarted(self, reading: Reading) -> None:
         assert self.adapter is not None
-        self._epoch += 1
-        self._health.restarts += 1
-        self._progress.forget()
-        self._startup.restarted()
+        self._another_process()
         self.adapter.restarted()
         for name, answer in self._learnt.items():
             self.adapter.learn(name, answer)
         self.adapter.observe(reading)
+
+    def _another_process(self) -> None:
+        self._epoch += 1
+        self._health.restarts += 1
+        self._progress.forget()
+        self._startup.restarted()
 
     def _judge(self, time: float) -> None:
         facts, health = self.facts, self._health
@@ -229,7 +251,8 @@ class TargetPipeline:
         health.progress_age = health.wedged = nan  # not known now; a hang goes on through a lost scrape
         health.live, health.ready = _truth(self.facts.live), _truth(self.facts.ready)
         if result == "not_found" and self.settings.runtime == AUTO:
-            self.adapter, self._learnt = None, {}  # something else answers here now
+            # Something else answers here now.
+            self._former, self.adapter, self._learnt = self.adapter or self._former, None, {}
         if result == "refused":
             health.live = health.ready = 0.0
             self._progress.forget()
@@ -252,6 +275,7 @@ class TargetPipeline:
             life=life,
             provenance=provenance,
             reasons={"scrape": reason} if reason else {},
+            reread=self._reread,
         )
         for stage in self._stages:
             block = stage.feed(snapshot)

@@ -97,6 +97,7 @@ class Adapter:
         self.facts = Facts()
         self.draining = False  # whether to read what the runtime gives to one reader only
         self.now = nan
+        self.page = Shape((), {}, ())  # the last page as it came, before `view`
         self._seen: Shape | None = None
         self._start_slot: int | None = None
         self._readers: dict[str, PageReader] = {}
@@ -115,7 +116,9 @@ class Adapter:
         `now` is the Unix time of the answers: what freezes is known by its age.
         """
         self.now = now
-        return self.view(self._joined([self.decode(name, answer) for name, answer in pages.items()]))
+        reading = self._joined([self.decode(name, answer) for name, answer in pages.items()])
+        self.page = reading.shape
+        return self.view(reading)
 
     def view(self, reading: Reading) -> Reading:
         """The reading with other names or labels (see `Relabelling`), or values; the same slots."""

@@ -128,7 +128,7 @@ class Track:
 
     def _compile(self, snapshot: Snapshot, restarted: bool) -> None:
         """Bind the objectives to a new layout; series that went on keep their last numbers."""
-        first_sight = self.layout is EMPTY_LAYOUT and not restarted
+        first_sight = (self.layout is EMPTY_LAYOUT or snapshot.reread) and not restarted
         self.remember()
         self.layout = layout = snapshot.data.layout
         provenance = {one.signal: one for one in snapshot.provenance}

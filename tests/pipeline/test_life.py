@@ -201,3 +201,45 @@ def test_the_cap_on_series_drops_whole_series_and_counts_them() -> None:
     assert snapshot.data.get("requests_running") == 1
     assert "time_to_first_token_seconds" not in snapshot.data.layout.by_signal
     assert line.pipeline.dropped > 0
+
+
+def test_an_address_that_is_gone_for_a_while_takes_no_count_along() -> None:
+    """An estimate is the highest that its bound has been: forgotten, it would fall, as if of a new process."""
+    line = Line()
+    line.at(0, page(finished=10))
+    assert (
+        line.at(2, page(finished=10, first_tokens=30)).data.get("requests_total", outcome="cancelled") == 20
+    )
+    line.at(4, Answer(error="not_found", detail="HTTP 404"))
+    back = line.at(6, page(finished=11, first_tokens=31, running=15))
+    assert back.data.get("requests_total", outcome="cancelled") == 20
+    assert back.epoch == 0
+
+
+TRITON = Answer(
+    200,
+    b'# TYPE nv_inference_request_success counter\nnv_inference_request_success{model="a",version="1"} 7\n',
+)
+
+
+def test_another_runtime_at_the_same_address_is_another_process_once() -> None:
+    line = Line()
+    line.at(0, page(finished=10, start=1.7e9 - 50))
+    assert line.at(2, TRITON).epoch == 1
+    assert line.at(4, TRITON).epoch == 1
+    back = line.at(6, page(finished=10, start=1.7e9 + 5))
+    assert back.epoch == 2
+    assert back.life.get("target_restarts_total") == 2
+    line.at(8, Answer(error="not_found", detail="HTTP 404"))
+    assert line.at(10, TRITON).epoch == 3
+
+
+def test_data_past_its_age_vanish_without_another_tick() -> None:
+    line = Line(staleness=10.0)
+    line.at(0, page(finished=10))
+    assert line.at(4, REFUSED).data.layout.size
+    assert line.pipeline.look_again(time=1.7e9 + 9, mono=1009.0).data.layout.size
+    late = line.pipeline.look_again(time=1.7e9 + 10.1, mono=1010.1)
+    assert not late.data.layout.size
+    assert late.reasons == {"scrape": REFUSED.detail}
+    assert late.life.get("target_scrapes_total", result="refused") == 1, "nobody has asked again"
