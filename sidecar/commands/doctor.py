@@ -113,8 +113,20 @@ def _target(options: argparse.Namespace, config: Config) -> Target | None:
     if named is not None:
         return named
     if "://" not in options.subject:
+        if options.subject != "-" and not Path(options.subject).exists():
+            raise UnreadableError(
+                f"{options.subject}: no file, and no target of --config; a URL starts with http://"
+            )
         return None
-    url = URL(options.subject)
+    try:
+        url = URL(options.subject)
+        usable = url.scheme in ("http", "https") and bool(url.host)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UnreadableError("the URL can't be used: it needs http:// or https://, a host and a real port")
+    if url.user is not None or url.password is not None:
+        raise UnreadableError("credentials in the URL: put the target and its auth into a --config")
     path = url.path if url.path not in ("", "/") else None
     found = Target.model_validate(
         {"url": str(url.origin()), "metrics_path": path or "auto", "runtime": options.runtime}

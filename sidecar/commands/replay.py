@@ -6,17 +6,18 @@ import argparse
 import csv
 import sys
 from collections.abc import Iterator
-from math import isnan
+from difflib import get_close_matches
+from math import isfinite, isnan
 from pathlib import Path
 
-from sidecar.app import stages_of
+from sidecar.app import registry_of, stages_of
 from sidecar.commands.pages import UnreadableError, answer_of, read_file
 from sidecar.config import ConfigError, load
 from sidecar.outputs.prometheus.page import render_blocks
 from sidecar.pipeline import Settings, TargetPipeline
 from sidecar.runtimes.adapter import Answer
 from sidecar.runtimes.registry import Registry
-from sidecar.schema import Kind
+from sidecar.schema import PREFIX, SIGNALS, Kind
 from sidecar.snapshot import Series, Snapshot
 
 NAME = "replay"
@@ -46,12 +47,19 @@ def run(options: argparse.Namespace) -> int:
         return 2
     try:
         config = load(Path(options.config) if options.config else None)
+        registry = registry_of(config)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    settings = Settings(runtime=options.runtime)
-    pipeline = TargetPipeline(settings, Registry(), stages_of(config))
-    times = _times(folder, options.interval)
+    try:
+        times = _times(folder, options.interval)
+    except (OSError, ValueError, csv.Error) as error:
+        print(f"replay: {folder / INDEX}: {error}", file=sys.stderr)
+        return 2
+    if fault := _fault(options, registry):
+        print(f"replay: {fault}", file=sys.stderr)
+        return 2
+    pipeline = TargetPipeline(Settings(runtime=options.runtime), registry, stages_of(config))
     writer = csv.writer(sys.stdout) if options.csv else None
     if writer is not None:
         writer.writerow(["time", "page", *options.csv])
@@ -67,6 +75,9 @@ def run(options: argparse.Namespace) -> int:
         if not snapshot.up:
             code = 1
             print(f"replay: {page.name}: {snapshot.reasons.get('scrape', '')}", file=sys.stderr)
+        elif not pipeline.runtime:
+            code = 1
+            print(f"replay: {page.name}: {pipeline.detection}; name it with --runtime", file=sys.stderr)
         if writer is not None:
             writer.writerow([f"{time:g}", page.name, *(_cell(snapshot, name) for name in options.csv)])
     if writer is None and snapshot is not None:
@@ -74,8 +85,25 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
+def _fault(options: argparse.Namespace, registry: Registry) -> str:
+    """What is wrong with the command line, beside its files; empty when nothing is."""
+    if options.interval is not None and not 0 < options.interval < float("inf"):
+        return "--interval must be above 0"
+    if options.runtime != "auto" and options.runtime not in registry.names:
+        return f"unknown runtime {options.runtime}; known: {', '.join(registry.names)}"
+    for asked in options.csv or ():
+        name = asked.partition("{")[0].removeprefix(PREFIX).partition(".")[0]
+        if name not in SIGNALS:
+            near = get_close_matches(name, SIGNALS, n=1, cutoff=0.0)[0]
+            return f"there is no signal {name}; the nearest is {near}"
+    return ""
+
+
 def _times(folder: Path, interval: float | None) -> dict[str, float]:
-    """Time of each page by the folder's index; empty when there is none or an interval is given."""
+    """Time of each page by the folder's index; empty when there is none or an interval is given.
+
+    Raises OSError, ValueError or csv.Error when it can't be read.
+    """
     index = folder / INDEX
     if interval is not None or not index.exists():
         return {}
@@ -88,7 +116,10 @@ def _rows(index: Path) -> Iterator[tuple[str, float]]:
             name = row.get("file") or row.get("page") or row.get("name")
             moment = row.get("epoch") or row.get("time")
             if name and moment:
-                yield Path(name).name, float(moment)
+                time = float(moment)
+                if not isfinite(time):
+                    raise ValueError(f"{moment} is no time")
+                yield Path(name).name, time
 
 
 def _cell(snapshot: Snapshot, asked: str) -> str:
