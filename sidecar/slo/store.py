@@ -36,9 +36,9 @@ class StateStore:
     def load(self) -> dict[str, bytes]:
         """Everything saved; empty when there is no file, or none that can be used."""
         self.problem = ""
-        if not self.path.exists():
-            return {}
         try:
+            if not self.path.exists():  # raises where a folder on the way can't be entered
+                return {}
             with self._open() as database:
                 return {
                     str(key): bytes(body) for key, body in database.execute("SELECT key, body FROM state")

@@ -207,3 +207,12 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert store.load() == {}
     assert not store.save({"k": b"v"})
     assert "memory only" in store.problem
+
+
+def test_a_place_that_cannot_even_be_looked_at_is_told(tmp_path: Path) -> None:
+    """As where a folder on the way may not be entered; root may enter all, so here by a name that is too long."""
+    store = StateStore(tmp_path / ("n" * 300))
+    assert store.load() == {}
+    assert "can't be read" in store.problem
+    assert not store.save({"key": b"body"})
+    assert "can't be written" in store.problem
