@@ -49,7 +49,7 @@ class Signals:
         self.problems: list[str] = []
         self.provenance: tuple[Provenance, ...] = ()
         self._gpus = gpus
-        self._facts = _facts(settings, gpus)
+        self._facts = _facts(settings, _UNKNOWN_GPUS)
         self._saved = saved or {}
         self._remembered: Remembered | None = None
         self._meter = Meter(settings.gpu_hour_price)
@@ -64,9 +64,12 @@ class Signals:
 
     def feed(self, snapshot: Snapshot) -> Block | None:
         """The block of this snapshot's moment; None before the target ever had data."""
-        gpus = self._read_gpus()
+        seen = self._gpus() if self._gpus is not None else _UNKNOWN_GPUS
+        gpus = self._with_given(seen)
         self._meter.feed(snapshot.mono, gpus)
         self._last = snapshot
+        if (facts := _facts(self.settings, seen)) != self._facts:
+            self._facts, self._seen = facts, None  # what can be told is more or less now
         data = snapshot.data
         if not data.layout.size:
             return self._block([nan] * len(self._values), present=nan)
@@ -98,7 +101,7 @@ class Signals:
             service_time=now.service_time if service_time is None else service_time,
             idle_gap=now.idle_gap if idle_gap is None else idle_gap,
         )
-        self._facts = _facts(self.settings, self._gpus)
+        self._facts = _facts(self.settings, _UNKNOWN_GPUS)
         self._seen = None  # what can be told may be more now
         for model in self._models.values():
             model.decision.seed(service_time, idle_gap)
@@ -109,11 +112,8 @@ class Signals:
             return {}
         return freeze(self._last, self._models)
 
-    def _read_gpus(self) -> GpuFigures:
+    def _with_given(self, seen: GpuFigures) -> GpuFigures:
         given = self.settings.gpus
-        if self._gpus is None:
-            return _UNKNOWN_GPUS if given is None else GpuFigures(given)
-        seen = self._gpus()
         if given is None or seen.count == seen.count:
             return seen
         return GpuFigures(given, seen.joules, seen.memory_used_ratio)
@@ -224,11 +224,15 @@ class Signals:
         return places
 
 
-def _facts(settings: Settings, gpus: ReadGpus | None) -> frozenset[str]:
+def _facts(settings: Settings, gpus: GpuFigures) -> frozenset[str]:
     """What is known beside a target's own signals, by the names that formulas use."""
     facts: set[str] = set()
-    if gpus is not None:
-        facts |= {"gpu_info", "gpu_energy_joules_total", "gpu_memory_used_bytes", "gpu_memory_total_bytes"}
+    if gpus.count == gpus.count:
+        facts.add("gpu_info")
+    if gpus.joules == gpus.joules:
+        facts.add("gpu_energy_joules_total")
+    if gpus.memory_used_ratio == gpus.memory_used_ratio:
+        facts |= {"gpu_memory_used_bytes", "gpu_memory_total_bytes"}
     if settings.gpus is not None:
         facts.add("targets.capacity.gpus")
     if settings.gpu_hour_price is not None:

@@ -366,3 +366,20 @@ def test_nothing_is_negative_no_counter_falls_and_blind_is_absent(
                     key = (series.signal.name, series.labels)
                     assert value >= before.get(key, 0.0), key
                     before[key] = value
+
+
+def test_nothing_is_told_to_come_from_gpus_that_nobody_sees() -> None:
+    figures = [GpuFigures()]
+    signals = Signals(Settings(gpus=2, gpu_hour_price=2.0), gpus=lambda: figures[0])
+    replica = Replica()
+    block = fed(signals, replica.snapshot(0, FULL))
+    assert told(block, "energy_joules_total")[0]["status"] != "ok"
+    assert told(block, "cost_total")[0]["source"].startswith("GPU-hours of the config")
+    figures[0] = GpuFigures(1, 50.0, 0.5)
+    block = fed(signals, replica.snapshot(2, FULL))
+    assert told(block, "energy_joules_total")[0]["status"] == "ok"
+    assert told(block, "cost_total")[0]["source"].startswith("GPU-hours · ")
+    figures[0] = GpuFigures()
+    block = fed(signals, replica.snapshot(4, FULL))
+    assert told(block, "energy_joules_total")[0]["status"] != "ok"
+    assert "energy_joules_total" not in present(block)
