@@ -75,7 +75,7 @@ class Application:
         self._judge = _Judge(engine_of(config, self._saved))
         self.gpus = Gpus(
             lambda block: self.board.share("gpu", (block,)),
-            lambda: [target.name for target in self.config.targets],
+            lambda: self.config.targets,
             self._runtimes_with_gpus,
             gpu_source,
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sidecar.config import Gpu
+from sidecar.config import Gpu, Target
 from sidecar.gpu.figures import TargetGpus
 from sidecar.gpu.reading import GpuReading, GpuSource
 from sidecar.gpu.source import collect, open_source
@@ -27,7 +27,7 @@ class Gpus:
     def __init__(
         self,
         publish: Callable[[Block], None],
-        targets: Callable[[], list[str]],
+        targets: Callable[[], Sequence[Target]],
         runtime_pages: Callable[[], list[str]],
         source: GpuSource | None = None,
     ) -> None:
@@ -47,7 +47,8 @@ class Gpus:
 
     async def use(self, config: Gpu) -> None:
         """Read by this config from now on; one that can't be used is told in the log, and the old one goes on."""
-        wanted = (config, tuple(self._targets()), tuple(self._runtime_pages()))
+        targets = tuple((one.name, one.gpus, one.pod) for one in self._targets())
+        wanted = (config, targets, tuple(self._runtime_pages()))
         if wanted == self._opened_for:
             return
         self._opened_for = wanted
@@ -75,7 +76,9 @@ class Gpus:
             url=config.url,
             devices=config.devices,
             optional=config.optional,
-            targets=self._targets(),
+            targets=[one.name for one in self._targets()],
+            owners={one.name: one.gpus for one in self._targets() if one.gpus},
+            pods={one.pod: one.name for one in self._targets() if one.pod is not None},
             pod_resources_socket=config.pod_resources_socket,
             runtime_urls=self._runtime_pages(),
             fetch=self._fetch,

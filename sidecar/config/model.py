@@ -17,6 +17,7 @@ from sidecar.config.secret import Secret, SecretFile
 from sidecar.config.section import Section
 from sidecar.config.slos import Slo
 from sidecar.config.targets import (
+    DEVICE,
     INHERITED,
     STALENESS,
     Auth,
@@ -29,11 +30,6 @@ from sidecar.config.targets import (
     WedgedAfter,
 )
 
-_DEVICE = Word(
-    pattern=r"(GPU|MIG)-[0-9A-Za-z/-]{1,80}",
-    what="the UUID of a GPU",
-    like="GPU-3b6a…",
-)
 _FAMILY = Word(pattern=r"gpu_[a-z0-9_]{1,60}", what="the name of a GPU family", like="gpu_pipe_active_ratio")
 
 
@@ -54,7 +50,7 @@ class Gpu(Section):
     ] = 5.0
     devices: Annotated[
         tuple[str, ...] | Literal["auto", "all", "env"],
-        Words(each=_DEVICE, many="GPU UUIDs", instead=("auto", "all", "env")),
+        Words(each=DEVICE, many="GPU UUIDs", instead=("auto", "all", "env")),
         "GPUs joined with the target: those that are surely its own, all, the environment's, or these.",
     ] = "auto"
     optional: Annotated[

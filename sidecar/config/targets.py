@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ValidationInfo, field_validator
 
 from sidecar.config.addresses import Url, UrlPath
-from sidecar.config.forms import Choice, FilePath, Flag, Word
+from sidecar.config.forms import Choice, FilePath, Flag, Word, Words
 from sidecar.config.numbers import Count, Duration, Number, Size
 from sidecar.config.problem import Mistake
 from sidecar.config.secret import Secret, SecretFile
@@ -114,6 +114,19 @@ class Capacity(Section):
     ] = None
 
 
+DEVICE = Word(
+    pattern=r"(GPU|MIG)-[0-9A-Za-z/-]{1,80}",
+    what="the UUID of a GPU",
+    like="GPU-3b6a…",
+)
+_POD = Word(
+    pattern=r"[a-z0-9][a-z0-9.-]{0,252}/[a-z0-9][a-z0-9.-]{0,252}",
+    what="a pod",
+    like="models/llama-0 (namespace/name)",
+    optional="null",
+)
+
+
 class Target(Section):
     name: Annotated[str, NAME, "Value of the label `target`; unique."] = "local"
     url: Annotated[str, Url(), "Address of the runtime, without the path of its metrics page."] = (
@@ -143,6 +156,14 @@ class Target(Section):
         Choice(),
         "What a disaggregated replica does; one that only prefills has no end-to-end objective.",
     ] = "both"
+    gpus: Annotated[
+        tuple[str, ...],
+        Words(each=DEVICE, many="GPU UUIDs"),
+        "The GPUs that it uses, where several targets share a host and nothing else tells.",
+    ] = ()
+    pod: Annotated[
+        str | None, _POD, "Its pod, where the kubelet or a GPU exporter names pods (node mode)."
+    ] = None
     draining: Annotated[
         bool,
         Flag(),

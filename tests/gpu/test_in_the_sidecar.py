@@ -21,19 +21,42 @@ def last_success(page):
     return next(line for line in page.splitlines() if line.startswith("inference_target_last_success"))
 
 
+async def page_with(session, url, *wanted):
+    for _ in range(300):
+        async with session.get(url) as answer:
+            page = await answer.text()
+        if all(part in page for part in wanted):
+            return page
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"not within the time: {wanted}")
+
+
+def test_the_config_says_whose_gpu_it_is(world, monkeypatch):
+    for name, value in world(HANG).environ.items():
+        monkeypatch.setenv(name, value)
+
+    async def story():
+        async with SimulatedVllm() as one, SimulatedVllm() as two, aiohttp.ClientSession() as session:
+            config = (
+                "listen: 127.0.0.1:0\ninterval: 200ms\ngpu: {source: nvml, interval: 500ms}\ntargets:\n"
+                f"  - {{name: one, url: '{one.url}'}}\n  - {{name: two, url: '{two.url}', gpus: [{FIRST}]}}\n"
+            )
+            app = Application(load_bytes(config.encode(), "test"))
+            await app.start()
+            try:
+                mine = f'inference_gpu_allocation_info{{gpu_uuid="{FIRST}",target="two"}} 1\n'
+                page = await page_with(session, app.url + "/metrics", mine, 'target_up{target="one"')
+                assert page.count("inference_gpu_allocation_info{") == 1
+            finally:
+                await app.close()
+
+    asyncio.run(story())
+
+
 def test_a_hang_in_the_driver(world, monkeypatch):
     here = world(HANG)
     for name, value in here.environ.items():
         monkeypatch.setenv(name, value)
-
-    async def page_with(session, url, *wanted):
-        for _ in range(300):
-            async with session.get(url) as answer:
-                page = await answer.text()
-            if all(part in page for part in wanted):
-                return page
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"not within the time: {wanted}")
 
     async def story():
         async with SimulatedVllm() as server, aiohttp.ClientSession() as session:
