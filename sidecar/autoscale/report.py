@@ -101,6 +101,12 @@ CHANGES = (
         ("targets.capacity.slots: 24", DEMAND, replace(_USUAL, slots=24)),
     ),
     Change(
+        "slots not told",
+        "slots-bound",
+        ("observed limit kept 10 min", DEMAND, _USUAL),
+        ("kept for an hour", DEMAND, tuning(observed_kept=3600.0)),
+    ),
+    Change(
         "metrics away through a step",
         "prometheus-down",
         ("fallback.replicas: 2", DEMAND, _USUAL),

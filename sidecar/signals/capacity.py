@@ -68,11 +68,13 @@ class KvCapacity:
 
 
 class ObservedCapacity:
-    """What ran on average while a queue stood for 30 s; kept ten minutes. The engine took no more."""
+    """What ran on average while a queue stood for 30 s. The engine took no more; `kept` seconds later that is
+    forgotten, as it may have been throttled."""
 
-    __slots__ = ("seen",)
+    __slots__ = ("_kept", "seen")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: float = 600.0) -> None:
+        self._kept = kept
         self.seen: tuple[float, float] | None = None  # requests, when
 
     def update(self, table: Table, running: int, waiting: int) -> None:
@@ -86,7 +88,7 @@ class ObservedCapacity:
             self.seen = (max(sum(table.columns[running][since:]) / polls, 1.0), now)
 
     def value(self, now: float) -> float | None:
-        return self.seen[0] if self.seen is not None and now - self.seen[1] <= _KEPT else None
+        return self.seen[0] if self.seen is not None and now - self.seen[1] <= self._kept else None
 
 
 def slo_capacity(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sidecar.history import Table
 from sidecar.signals.arrivals import Arrivals
 from sidecar.signals.capacity import KvCapacity, ObservedCapacity, slo_capacity
+from sidecar.signals.decision import Decision
 from sidecar.signals.energy import Meter
 from sidecar.signals.gap_line import IdleGap, median, slope
 from sidecar.signals.offered_load import offered_load
@@ -240,6 +241,17 @@ def test_observed_capacity_is_what_runs_while_a_queue_stands() -> None:
     observed.update(table(rows), 0, 1)
     assert observed.value(30) == pytest.approx(48, rel=0.01)
     assert observed.value(30 + 601) is None
+
+
+def test_observed_capacity_is_kept_for_as_long_as_the_settings_say() -> None:
+    decision = Decision(Settings(observed_kept=3600.0), None)
+    rows = [(2.0 * place, 48.0, 6.0) for place in range(16)]
+    for _ in range(2):
+        decision.observed.update(table(rows), 0, 1)
+        assert decision.observed.value(30 + 3600) == pytest.approx(48)
+        assert decision.observed.value(30 + 3601) is None
+        decision.restarted()
+        assert decision.observed.value(30) is None, "another process may have other limits"
 
 
 def test_a_queue_that_comes_and_goes_shows_no_capacity() -> None:
