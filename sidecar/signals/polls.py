@@ -130,13 +130,15 @@ class Polls:
         assert self._inputs is not None
         running, waiting, continuous = poll[at.RUNNING], poll[at.WAITING], self.continuous
         if self._compute_integrated:
-            self.level = 0.5 * (running + last[at.RUNNING]) if continuous else running
+            self.level = 0.5 * (running + _known(last[at.RUNNING], running)) if continuous else running
             self._compute += self.level * seconds if continuous else 0.0
         else:
             self._compute += self.grown[at.EXECUTED]
             running = self.level = mean_level(self.grown[at.EXECUTED], seconds)
         if self._queue_integrated:
-            self._queue += trapezoid(last[at.WAITING], waiting, seconds) if continuous else 0.0
+            self._queue += (
+                trapezoid(_known(last[at.WAITING], waiting), waiting, seconds) if continuous else 0.0
+            )
         else:
             self._queue += self.grown[at.QUEUED]
             if at.WAITING not in self._gauges and at.QUEUED not in self._inputs.absent:
@@ -178,3 +180,8 @@ class Polls:
         row[QUEUE] -= waiting * WINDOW
         row[COMPUTE] -= running * WINDOW
         self.table.append(mono, row)
+
+
+def _known(before: float, now: float) -> float:
+    """A gauge's last value, the present one where the last poll didn't have the gauge."""
+    return before if before == before else now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 from sidecar.signals.formula import Formula, Way
 
 #: Windows in seconds by the label's value.
@@ -24,6 +26,6 @@ def queue_to_compute(queued: float, computed: float, seconds: float) -> float:
     Idle is 0. If work waits and nothing computes, the denominator is one request over the window, so that
     the ratio is finite and grows with the queue.
     """
-    if queued <= 0.0:
-        return 0.0
+    if not queued > 0.0:
+        return nan if queued != queued else 0.0
     return queued / (computed if computed > 0.0 else seconds)

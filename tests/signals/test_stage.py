@@ -368,6 +368,24 @@ def test_nothing_is_negative_no_counter_falls_and_blind_is_absent(
                     before[key] = value
 
 
+def test_a_gauge_that_comes_later_makes_no_sum_unknown_for_ever() -> None:
+    """Runtimes show a gauge when it is first used; its past is not known, its future is."""
+    signals, replica = Signals(), Replica()
+    late = {"waiting": 1.0, "finished": 5.0, "queue_sum": 3.0, "inf_sum": 2.0, "inf_cnt": 5.0} | EMPTY_GAPS
+    block = fed(signals, replica.snapshot(0, late))
+    block = fed(signals, replica.snapshot(2, late))
+    for second in range(4, 10, 2):
+        gaps = {"itl_sum": second * 1.0, "itl_cnt": second * 50.0, "itl_good": second * 50.0}
+        block = fed(signals, replica.snapshot(second, late | {"running": 4.0} | gaps))
+        for signal in ("compute_seconds_total", "queue_seconds_total", "queue_to_compute_ratio"):
+            assert block.get(signal) >= 0, signal
+    block = fed(signals, replica.snapshot(10, {"running": 4.0, "finished": 5.0}))
+    block = fed(signals, replica.snapshot(12, {"running": 4.0, "waiting": 2.0, "finished": 5.0}))
+    block = fed(signals, replica.snapshot(14, {"running": 4.0, "waiting": 2.0, "finished": 5.0}))
+    assert block.get("queue_seconds_total") >= 0
+    assert block.get("compute_seconds_total") >= 4 * 8
+
+
 def test_nothing_is_told_to_come_from_gpus_that_nobody_sees() -> None:
     figures = [GpuFigures()]
     signals = Signals(Settings(gpus=2, gpu_hour_price=2.0), gpus=lambda: figures[0])
