@@ -52,7 +52,7 @@ class Answer:
         """The body as JSON, None when it isn't."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 

@@ -62,7 +62,9 @@ class TensorRtLlm(Adapter):
         elif name == "models" and answer.ok:
             body = answer.json()
             rows = body.get("data") if isinstance(body, dict) else None
-            names = [str(row.get("id", "")) for row in rows or () if isinstance(row, dict)]
+            if not isinstance(rows, list):
+                return
+            names = [str(row.get("id", "")) for row in rows if isinstance(row, dict)]
             if names and not self.facts.models:
                 self.known(models=tuple(Model(name) for name in names[:64]))
 
