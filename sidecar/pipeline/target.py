@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nan
@@ -19,6 +20,8 @@ from sidecar.runtimes.build import DEFAULT_MAX_SERIES
 from sidecar.runtimes.detection import PROBES
 from sidecar.runtimes.registry import Registry
 from sidecar.snapshot import EMPTY_BLOCK, Block, Provenance, Snapshot
+
+log = logging.getLogger(__name__)
 
 AUTO = "auto"
 
@@ -65,6 +68,7 @@ class TargetPipeline:
         self._answered: tuple[bool, str] = (False, "")  # the last time
         self._registry = registry
         self._stages = tuple(stages)
+        self._failing: set[Stage] = set()
         self._unknown = PageReader(lambda name: False)  # only tells whether it is a metrics page
         self._learnt: dict[str, Answer] = {}
         self._by_endpoints = False
@@ -135,8 +139,12 @@ class TargetPipeline:
         return self._publish(*self._answered, time, mono)
 
     def look_again(self, *, time: float, mono: float) -> Snapshot:
-        """The snapshot of a later moment without another tick: what is past its age is gone."""
+        """The snapshot of a later moment without another tick: what is past its age is gone, and who gave it
+        is no longer up."""
         self._reread = False
+        if not mono - self._data_at <= self.settings.staleness:
+            self._health.up = 0.0
+            self._answered = (False, self._answered[1] or "not read for as long as numbers last")
         return self._publish(*self._answered, time, mono)
 
     def _understand(self, pages: dict[str, Answer], time: float, mono: float) -> None:
@@ -278,10 +286,24 @@ class TargetPipeline:
             reread=self._reread,
         )
         for stage in self._stages:
-            block = stage.feed(snapshot)
+            block = self._fed(stage, snapshot)
             if block is not None:
                 snapshot = snapshot.with_extra(block, stage.provenance)
         return snapshot
+
+    def _fed(self, stage: Stage, snapshot: Snapshot) -> Block | None:
+        """A stage's block. One that fails has none: what it derives is lost, not what the runtime says."""
+        try:
+            block = stage.feed(snapshot)
+        except Exception as error:
+            name = type(stage).__name__
+            if stage not in self._failing:
+                log.error("%s of target %s failed", name, self.settings.name, exc_info=error)
+            self._failing.add(stage)
+            snapshot.reasons[name] = f"failed: {type(error).__name__}"
+            return None
+        self._failing.discard(stage)
+        return block
 
 
 def _truth(value: bool | None) -> float:

@@ -11,7 +11,7 @@ from vllm_pages import REFUSED, page
 from sidecar.pipeline import Settings, TargetPipeline
 from sidecar.runtimes.adapter import Answer
 from sidecar.runtimes.registry import Registry
-from sidecar.snapshot import Snapshot
+from sidecar.snapshot import Block, Provenance, Snapshot
 
 REGISTRY = Registry()
 
@@ -243,3 +243,33 @@ def test_data_past_its_age_vanish_without_another_tick() -> None:
     assert not late.data.layout.size
     assert late.reasons == {"scrape": REFUSED.detail}
     assert late.life.get("target_scrapes_total", result="refused") == 1, "nobody has asked again"
+
+
+def test_a_target_that_nobody_manages_to_read_is_not_up_when_its_numbers_are_gone() -> None:
+    line = Line(staleness=10.0)
+    line.at(0, page(finished=10))
+    late = line.pipeline.look_again(time=1.7e9 + 10.1, mono=1010.1)
+    assert not late.up
+    assert late.life.get("target_up") == 0
+    assert late.reasons["scrape"]
+    assert line.at(12, page(finished=11)).up
+
+
+class Broken:
+    """A stage that can't bear what it is fed with."""
+
+    provenance: tuple[Provenance, ...] = ()
+
+    def feed(self, snapshot: Snapshot) -> Block | None:
+        raise ZeroDivisionError
+
+
+def test_a_stage_that_fails_takes_no_number_of_the_runtime_along(caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = TargetPipeline(Settings(), REGISTRY, [Broken()])
+    for second in range(3):
+        snapshot = pipeline.feed(
+            {"metrics": page(finished=second)}, time=1.7e9 + second, mono=1000.0 + second
+        )
+        assert snapshot.data.get("requests_total", outcome="success") == second
+        assert snapshot.reasons == {"Broken": "failed: ZeroDivisionError"}
+    assert [record.message for record in caplog.records] == ["Broken of target local failed"]
