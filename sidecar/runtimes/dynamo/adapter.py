@@ -26,6 +26,7 @@ class Dynamo(Adapter):
         self._shape: Shape | None = None
         self._ready: list[int] = []
         self._uptime: list[int] = []
+        self._read_at = 0.0
 
     def learn(self, name: str, answer: Answer) -> None:
         if name == "health":
@@ -46,9 +47,12 @@ class Dynamo(Adapter):
         if ready is not self.facts.ready:
             self.known(ready=ready)
         for slot in self._uptime:
-            start = self.now - reading.values[slot]
-            if start > 0 and not abs(start - (self.facts.start_time or 0.0)) <= _JITTER:
+            start, known = self.now - reading.values[slot], self.facts.start_time
+            # A process that started anew did so after the last reading; else it is the clock that was set.
+            anew = known is not None and abs(start - known) > _JITTER and start > self._read_at - _JITTER
+            if start > 0 and (known is None or anew):
                 self.known(start_time=start)
+        self._read_at = self.now
 
     def findings(self) -> tuple[str, ...]:
         if self.facts.ready is False:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,22 @@ def test_the_start_is_told_by_the_uptime_and_does_not_jitter() -> None:
     assert starts == [pytest.approx(1000.0 - 26.192271048)] * 2
     anew = page.replace(b"26.192271048", b"1.0")
     assert line.feed({"metrics": Answer(200, anew)}, time=1010.0, mono=10.0).epoch == 1
+
+
+def test_a_clock_that_is_set_restarts_nothing() -> None:
+    body = (Path(__file__).parent / "pages" / "samples" / "fe_after.prom").read_text()
+    pipeline = TargetPipeline(Settings(), Registry())
+
+    def read(uptime: float, time: float, mono: float) -> int:
+        page = re.sub(r"(?m)^(dynamo_component_uptime_seconds\{.*\}) .*$", rf"\1 {uptime}", body)
+        return pipeline.feed({"metrics": Answer(200, page.encode())}, time=time, mono=mono).epoch
+
+    assert read(3600, 1.7e9, 1000) == 0
+    assert read(3602, 1.7e9 + 32, 1002) == 0, "half a minute forwards"
+    assert read(3604, 1.7e9 - 26, 1004) == 0, "a minute back"
+    assert read(3606, 1.7e9 - 24, 1006) == 0
+    assert read(1, 1.7e9 - 14, 1016) == 1, "started anew"
+    assert read(3, 1.7e9 - 12, 1018) == 1
 
 
 def test_a_killed_worker_leaves_errors_behind(adapter: Any, scrape: Any) -> None:
