@@ -98,6 +98,8 @@ class Adapter:
         self.draining = False  # whether to read what the runtime gives to one reader only
         self.now = nan
         self.page = Shape((), {}, ())  # the last page as it came, before `view`
+        # Bounds of estimated counters only ever rise; they outlive a change of the page's series.
+        self._highest: dict[tuple[str, str], float] = {}
         self._seen: Shape | None = None
         self._start_slot: int | None = None
         self._readers: dict[str, PageReader] = {}
@@ -188,6 +190,12 @@ class Adapter:
     def restarted(self) -> None:
         """The runtime started anew: forget what was learnt of the old one."""
         self.facts = Facts()
+        self._highest.clear()
+
+    def risen(self, key: tuple[str, str], bound: float) -> float:
+        """The highest value that an estimate has had, 0 at least; NaN loses against a number."""
+        self._highest[key] = value = max(self._highest.get(key, 0.0), bound)
+        return value
 
     def known(self, **facts: Any) -> None:
         self.facts = replace(self.facts, **facts)

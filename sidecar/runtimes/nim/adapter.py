@@ -150,8 +150,7 @@ class Nim(Adapter):
         if build.says("requests_total:error") is None:
             build.note(build.missing("requests_total:error"))
 
-    @staticmethod
-    def _errors(build: Build, model: str) -> None:
+    def _errors(self, build: Build, model: str) -> None:
         """Failures are all ends but stop and length: a client that goes away is among them."""
         failed = build.slots("request_failure_total", model_name=model)
         gone = [
@@ -163,7 +162,8 @@ class Nim(Adapter):
             return
 
         def errors(out: list[float], raw: Sequence[float]) -> float:
-            return max(0.0, sum(raw[slot] for slot in failed) - sum(raw[slot] for slot in gone))
+            bound = sum(raw[slot] for slot in failed) - sum(raw[slot] for slot in gone)
+            return self.risen((model, "error"), bound)
 
         build.computed("requests_total", build.labels(model, {"outcome": "error"}), errors)
         build.took("requests_total:error")

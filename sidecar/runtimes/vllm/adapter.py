@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Model
 from sidecar.runtimes.binding import Computed
 from sidecar.runtimes.build import Build
-from sidecar.runtimes.mapping import Mapping
 from sidecar.schema import Method, Scope, Status
 from sidecar.snapshot import Provenance
 
@@ -29,15 +28,6 @@ class Vllm(Adapter):
         _SUCCESS,
         "vllm:iteration_tokens_total_count",
     )
-
-    def __init__(self, mapping: Mapping | None = None) -> None:
-        super().__init__(mapping)
-        # Lower bounds only ever rise; they outlive a change of the page's series.
-        self._highest: dict[tuple[str, str], float] = {}
-
-    def restarted(self) -> None:
-        super().restarted()
-        self._highest.clear()
 
     def learn(self, name: str, answer: Answer) -> None:
         if name == "health":
@@ -104,7 +94,7 @@ class Vllm(Adapter):
         def cancelled(out: list[float], raw: Sequence[float]) -> float:
             in_flight = _sum(raw, running) + _sum(raw, waiting)
             gone = _sum(raw, first) - _sum(raw, finished) - in_flight
-            return self._risen((model, "cancelled"), gone) + _sum(raw, aborted)
+            return self.risen((model, "cancelled"), gone) + _sum(raw, aborted)
 
         source = "vllm:time_to_first_token_seconds_count - finished - in flight"
         self._estimate(build, model, "cancelled", cancelled, source)
@@ -127,16 +117,11 @@ class Vllm(Adapter):
             return
 
         def errors(out: list[float], raw: Sequence[float]) -> float:
-            told = self._risen((model, "error"), _sum(raw, answers) - _sum(raw, rejected))
+            told = self.risen((model, "error"), _sum(raw, answers) - _sum(raw, rejected))
             return max(told, _sum(raw, failed))
 
         source = "vllm:request_success_total{error} or http_requests_total{5xx} - rejections"
         self._estimate(build, model, "error", errors, source)
-
-    def _risen(self, key: tuple[str, str], bound: float) -> float:
-        """The highest value that a lower bound has had, 0 at least; NaN loses against a number."""
-        self._highest[key] = value = max(self._highest.get(key, 0.0), bound)
-        return value
 
     @staticmethod
     def _estimate(build: Build, model: str, outcome: str, compute: Computed, source: str) -> None:

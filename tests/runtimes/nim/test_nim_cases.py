@@ -147,6 +147,14 @@ def test_a_failure_that_no_client_caused_is_an_error(adapter: Any, scrape: Any) 
     assert scrape(adapter("nim"), page).get("requests_total", outcome="error") == 4
 
 
+def test_errors_never_fall_when_a_failure_shows_to_be_a_client_that_left(adapter: Any, scrape: Any) -> None:
+    head = b'request_failure_total{model_name="meta/llama-3.1-8b-instruct"} '
+    known = adapter("nim")
+    seen = scrape(known, sample("nim1_saturated").replace(head + b"10", head + b"11"))
+    assert seen.get("requests_total", outcome="error") == 1
+    assert scrape(known, sample("nim1_saturated")).get("requests_total", outcome="error") == 1
+
+
 def test_endpoints_tell_life_release_and_profile(adapter: Any) -> None:
     known = adapter("nim")
     for said in SMALL["GET /v1/health/ready"]:
