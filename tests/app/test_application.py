@@ -95,9 +95,12 @@ def test_a_runtime_that_dies_takes_its_numbers_with_it_and_nothing_else() -> Non
                 async def vanished() -> bool:
                     return not await seen()
 
+                async def told() -> bool:
+                    page = await text(session, app.url + "/metrics")
+                    return 'inference_target_up{target="gone"} 0\n' in page
+
                 await until(seen)
-                page = await text(session, app.url + "/metrics")
-                assert 'inference_target_up{target="gone"} 0\n' in page
+                await until(told)
                 await server.restart(startup=600)
                 await until(vanished)
                 page = await text(session, app.url + "/metrics")
