@@ -170,7 +170,8 @@ def report(subject: str, diagnosis: Diagnosis) -> str:
         f"{'target':10}{subject}: {'up' if diagnosis.up else 'down'}",
         *_wrapped(
             "runtime",
-            f"{diagnosis.runtime or 'unknown'} {diagnosis.version}".strip() + f" ({diagnosis.detection})",
+            f"{diagnosis.runtime or 'unknown'} {diagnosis.version}".strip()
+            + (f" ({diagnosis.detection})" if diagnosis.detection else ""),
         ),
     ]
     if diagnosis.signals:

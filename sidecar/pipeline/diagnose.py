@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sidecar.pipeline.target import TargetPipeline
-from sidecar.schema import Status
-from sidecar.snapshot import Provenance, Snapshot
+from sidecar.schema import Kind, Method, Status
+from sidecar.snapshot import Provenance, Snapshot, is_absent
 
 MOST_BAD_LINES = 5
 MOST_FAMILIES = 6
@@ -63,6 +63,7 @@ def diagnose(pipeline: TargetPipeline, snapshot: Snapshot) -> Diagnosis:
         findings += [
             *_page(pipeline),
             *_coverage(snapshot),
+            *_unusable(snapshot),
             *_life(snapshot),
             *_own(pipeline),
             *_plausible(snapshot),
@@ -120,6 +121,27 @@ def _coverage(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(Level.NOTE, f"{record.signal} is off", record.note)
         elif record.signal == "request_slots" and record.status is not Status.OK:
             yield Finding(Level.NOTE, "the number of request slots is not known", "set `capacity.slots`")
+
+
+def _unusable(snapshot: Snapshot) -> Iterator[Finding]:
+    """Counts that are on the page and make no sense. A gauge may well be without a value for a while."""
+    data = snapshot.data
+    native = {
+        record.signal.partition(":")[0]
+        for record in snapshot.provenance
+        if record.status is Status.OK and record.method is Method.NATIVE
+    }
+    for signal, series in data.layout.by_signal.items():
+        kind = series[0].signal.kind
+        places = [one.count_index if kind is Kind.HISTOGRAM else one.start for one in series]
+        lost = sum(is_absent(data.values[place]) for place in places)
+        if lost and signal in native and kind is not Kind.GAUGE:
+            why = "buckets that aren't cumulative, " if kind is Kind.HISTOGRAM else ""
+            yield Finding(
+                Level.PROBLEM,
+                f"{signal}: {lost} of {len(series)} series can't be used: {why}NaN, infinite or negative",
+                "look at the page with `record`",
+            )
 
 
 def _life(snapshot: Snapshot) -> Iterator[Finding]:

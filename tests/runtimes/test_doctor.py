@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.pipeline import Settings, TargetPipeline
-from sidecar.pipeline.diagnose import diagnose
+from sidecar.pipeline.diagnose import Level, diagnose
 from sidecar.runtimes.adapter import Answer
 from sidecar.runtimes.registry import Registry
 from sidecar.schema import Status
@@ -53,3 +53,20 @@ def test_the_flag_that_is_off_is_named() -> None:
             + [record.note for record in told.signals]
         )
         assert flag in said, (page, told.findings)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (r"(vllm:time_to_first_token_seconds_bucket\{[^}]*\+Inf[^}]*\}) \S+", r"\1 0"),
+        (r"(vllm:generation_tokens_total\{[^}]*\}) \S+", r"\1 NaN"),
+    ],
+)
+def test_counts_that_make_no_sense_are_a_problem(was: str, becomes: str) -> None:
+    body = (Path(__file__).parent / "vllm" / "pages" / "v0.11.2.txt").read_text()
+    for text, broken in ((body, False), (re.sub(was, becomes, body), True)):
+        line = TargetPipeline(Settings(), Registry())
+        snapshot = line.feed({"metrics": Answer(200, text.encode())}, time=1.7e9, mono=0.0)
+        found = [one for one in diagnose(line, snapshot).findings if "can't be used" in one.what]
+        assert bool(found) is broken
+        assert all(one.level is Level.PROBLEM for one in found)
