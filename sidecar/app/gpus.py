@@ -39,6 +39,7 @@ class Gpus:
         self._fetcher = Fetcher("gpu")
         self._task: asyncio.Task[None] | None = None
         self._opened_for: tuple[object, ...] = ()
+        self._exchange = asyncio.Lock()  # a reload and the regular look may meet
 
     def figures(self, target: str) -> GpuFigures:
         """What the derived signals need of a target's GPUs."""
@@ -47,6 +48,10 @@ class Gpus:
 
     async def use(self, config: Gpu) -> None:
         """Read by this config from now on; one that can't be used is told in the log, and the old one goes on."""
+        async with self._exchange:
+            await self._use(config)
+
+    async def _use(self, config: Gpu) -> None:
         targets = tuple((one.name, one.gpus, one.pod) for one in self._targets())
         wanted = (config, targets, tuple(self._runtime_pages()))
         if wanted == self._opened_for:
