@@ -15,6 +15,7 @@ from yarl import URL
 
 from sidecar.app.board import Board
 from sidecar.app.gpus import Gpus
+from sidecar.app.inherit import inherit
 from sidecar.app.parts import engine_of, otlp_of, registry_of, signals_of
 from sidecar.app.runner import TargetRunner
 from sidecar.config import Config, ConfigError, ConfigFile, Target
@@ -119,6 +120,9 @@ class Application:
             self._spawn(self._watch())
         if self._store is not None:
             self._spawn(self._keep_state())
+        if self.config.autoscaling.fleet is not None:
+            fleet = self.config.autoscaling.fleet
+            self._spawn(inherit(fleet, self.runners.values, self.board.publication))
 
     async def run(self) -> None:
         """Start, work until `stop` or SIGTERM, SIGINT; then one last reading, state saved, closed."""

@@ -72,6 +72,11 @@ class Autoscaling(Section):
     drain_target: Annotated[
         float, Duration(low=1, high=3600), "Time in which a queue should be worked off."
     ] = 30.0
+    fleet: Annotated[
+        str | None,
+        Url(optional="null"),
+        "Address of the fleet role: a new replica takes over what others like it have shown.",
+    ] = None
 
 
 class Cost(Section):
