@@ -158,11 +158,21 @@ class Track:
         return self.accounts[key]
 
     def _judge(self, account: Account, found: Measure) -> None:
-        """Whether an account can be measured from now on; what couldn't was not watched."""
+        """Whether an account can be measured from now on; what couldn't was not watched.
+
+        Unless its series were only gone for a while: then what they have grown by tells what happened.
+        """
         if found.sources and not account.judged:
-            self.fresh.append(account)
+            readings = [Reading(source, account) for source in found.sources]
+            bridged = all(
+                one.key in self.remembered and self.remembered[one.key][0] == one.source.cut
+                for one in readings
+            )
             if account.column < 0:
                 self.give_column(account)
+                bridged = False
+            if not bridged:
+                self.fresh.append(account)
         if (found.status, found.reason) != (account.status, account.reason):
             account.become(found.status, found.reason)
             self.revision += 1
