@@ -8,7 +8,7 @@ from sidecar.simulator.traffic import Shape, Steady, Traffic
 from sidecar.simulator.vllm_page import VllmPage
 
 #: Data-parallel ranks that make a page of about so many lines.
-RANKS = {500: 1, 1500: 3, 20_000: 44}
+RANKS = {500: 1, 1500: 4, 20_000: 60}
 
 
 def series(ranks: int, count: int = 20, *, rate_per_rank: float = 6.0, warm_up: float = 30.0) -> list[bytes]:
