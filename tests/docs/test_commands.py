@@ -154,7 +154,6 @@ def test_some_page_is_run_and_some_config_is_seen() -> None:
 
 
 #: Measured or photographed from time to time, and not yet at every commit.
-MADE_BY_HAND: set[str] = set()
 ANCHOR = re.compile(r"[^\w\- ]")
 
 
@@ -163,7 +162,7 @@ def test_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
     dead = []
     for link in re.findall(r"\]\(([^)\s]+)\)", prose):
-        if re.match(r"[a-z]+:", link) or link.removeprefix("../") in MADE_BY_HAND:
+        if re.match(r"[a-z]+:", link):
             continue
         name, _, anchor = link.partition("#")
         there = (path.parent / name).resolve() if name else path
