@@ -153,7 +153,6 @@ def test_some_page_is_run_and_some_config_is_seen() -> None:
     assert RUN and len(CONFIGS) > 20 and len(COMMAND_LINES) > 10
 
 
-#: Measured or photographed from time to time, and not yet at every commit.
 ANCHOR = re.compile(r"[^\w\- ]")
 
 
