@@ -38,6 +38,12 @@ class ResetDetector:
         self._start_time = start_time if start_time is not None else self._start_time
         return fell or moved
 
+    def begin(self, binding: Binding, values: Sequence[float]) -> None:
+        """Compare with these counts from now on: a restart was settled."""
+        if binding is not self._binding:
+            self._moved(binding)
+        self._counts = self._take(values)
+
     def _take(self, values: Sequence[float]) -> tuple[float, ...]:
         if self._pick is None:
             return ()

@@ -12,6 +12,7 @@ from typing import Protocol
 from sidecar.exposition import PageError, PageReader, Reading, Shape, peek_families
 from sidecar.pipeline.life import Health, Life
 from sidecar.pipeline.progress import Progress
+from sidecar.pipeline.ranks import Ranks
 from sidecar.pipeline.resets import ResetDetector
 from sidecar.pipeline.startup import Startup
 from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Facts
@@ -73,6 +74,7 @@ class TargetPipeline:
         self._learnt: dict[str, Answer] = {}
         self._by_endpoints = False
         self._bound_for: tuple[object, ...] = ()
+        self._ranks = Ranks()
         self._resets = ResetDetector()
         self._progress = Progress(settings.wedged_after)
         self._startup = Startup()
@@ -162,14 +164,17 @@ class TargetPipeline:
             self.shape = reading.shape
             self.bad_lines += len(reading.shape.bad_lines)
         self.adapter.observe(reading)
-        binding = self._bind(reading)
-        values = binding.evaluate(reading.values, healthy=self.facts.live is not False)
+        whole = self._ranks.keep(reading, self.adapter.mapping.rank_labels)
+        binding = self._bind(whole)
+        values = binding.evaluate(whole.values, healthy=self.facts.live is not False)
         if self._resets.restarted(binding, values, self.facts.start_time):
             self._restarted(reading)
-            # Again: what the adapter had counted up of the old process is forgotten now.
-            values = binding.evaluate(reading.values, healthy=self.facts.live is not False)
+            # Again: what was held or counted up of the old process is forgotten now.
+            whole, binding = reading, self._bind(reading)
+            values = binding.evaluate(whole.values, healthy=self.facts.live is not False)
+            self._resets.begin(binding, values)
         self._data, self._data_at = Block(binding.layout, values), mono
-        self._progress.feed(binding, reading.values, self._data, mono)
+        self._progress.feed(binding, whole.values, self._data, mono)
         self._judge(time)
 
     def _detect(self, pages: dict[str, Answer]) -> bool:
@@ -233,6 +238,7 @@ class TargetPipeline:
     def _another_process(self) -> None:
         self._epoch += 1
         self._health.restarts += 1
+        self._ranks.forget()
         self._progress.forget()
         self._startup.restarted()
 
