@@ -7,9 +7,7 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
 
 from yarl import URL
 
@@ -18,6 +16,7 @@ from sidecar.app.gpus import Gpus
 from sidecar.app.inherit import inherit
 from sidecar.app.parts import engine_of, otlp_of, registry_of, signals_of
 from sidecar.app.runner import TargetRunner
+from sidecar.background import Background
 from sidecar.config import Config, ConfigError, ConfigFile, Target
 from sidecar.gpu.reading import GpuSource
 from sidecar.outputs import drain
@@ -80,7 +79,7 @@ class Application:
             self._runtimes_with_gpus,
             gpu_source,
         )
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("the sidecar")
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._found: list[Target] = []  # by looking, where no target is configured
         self._stopping = asyncio.Event()
@@ -112,17 +111,17 @@ class Application:
             self._begin(target)
         if self._otlp is not None:
             self._otlp.start()
-        self._spawn(self.itself.watch_loop())
-        self._spawn(self._keep_gpus())
+        self._background.spawn(self.itself.watch_loop())
+        self._background.spawn(self._keep_gpus())
         if not self.config.targets:
-            self._spawn(self._discover())
+            self._background.spawn(self._discover())
         if self._file is not None:
-            self._spawn(self._watch())
+            self._background.spawn(self._watch())
         if self._store is not None:
-            self._spawn(self._keep_state())
+            self._background.spawn(self._keep_state())
         if self.config.autoscaling.fleet is not None:
             fleet = self.config.autoscaling.fleet
-            self._spawn(inherit(fleet, self.runners.values, self.board.publication))
+            self._background.spawn(inherit(fleet, self.runners.values, self.board.publication))
 
     async def run(self) -> None:
         """Start, work until `stop` or SIGTERM, SIGINT; then one last reading, state saved, closed."""
@@ -140,9 +139,7 @@ class Application:
         for runner in self.runners.values():
             runner.stop(LAST_READING_WITHIN)
         await asyncio.gather(*self._polls.values(), return_exceptions=True)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
         await self.gpus.close()
         if self._otlp is not None:
             await self._otlp.close()
@@ -170,16 +167,6 @@ class Application:
         await asyncio.gather(self._polls.pop(name), return_exceptions=True)
         self.board.remove(name)
         return runner.config
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a part of the sidecar has failed; the others go on", exc_info=error)
 
     async def _discover(self) -> None:
         """Look for runtimes on localhost until there is one, or a config names a target."""
@@ -230,7 +217,7 @@ class Application:
         if not config.targets:
             config = config.with_targets(self._found)
             if self.config.targets and not self._found:
-                self._spawn(self._discover())
+                self._background.spawn(self._discover())
         old, self.config = self.config, config
         if (config.listen, config.web_config_file) != (old.listen, old.web_config_file):
             log.warning("a change of listen or web_config_file takes effect with the next start")

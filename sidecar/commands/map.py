@@ -37,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.target and len(options.page) > 1:
+        print("map: --target names one page's target; several are named by their files", file=sys.stderr)
+        return 2
     try:
         registry = registry_of(load(options.config))
     except ConfigError as error:

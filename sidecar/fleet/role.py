@@ -7,13 +7,14 @@ import json
 import logging
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from sidecar.background import Background
 from sidecar.exposition import PageError
 from sidecar.fleet.discover import DiscoveryError, Source
 from sidecar.fleet.fleet import Fleet
@@ -73,7 +74,7 @@ class FleetRole:
         self._publication = Publication(0.0)
         self._block: Block = self.fleet.block(time.monotonic())
         self._pollers: dict[str, tuple[Poller, asyncio.Task[None]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("the fleet role")
         self._stopping = asyncio.Event()
         self._scaler: Any = None
         self._server: Any = None
@@ -99,11 +100,11 @@ class FleetRole:
         if self.settings.grpc_listen is not None:
             await self._serve_grpc(self.settings.grpc_listen)
         self.itself.config_loaded(time.time())
-        self._spawn(self._discover())
-        self._spawn(self._publish())
-        self._spawn(self.itself.watch_loop())
+        self._background.spawn(self._discover())
+        self._background.spawn(self._publish())
+        self._background.spawn(self.itself.watch_loop())
         if self.settings.router is not None:
-            self._spawn(self._read_router(self.settings.router))
+            self._background.spawn(self._read_router(self.settings.router))
 
     async def run(self) -> None:
         """Start, work until SIGTERM or SIGINT, close."""
@@ -118,10 +119,11 @@ class FleetRole:
             await self.close()
 
     async def close(self) -> None:
-        tasks = [*self._tasks, *(task for _, task in self._pollers.values())]
-        for task in tasks:
+        pollers = [task for _, task in self._pollers.values()]
+        for task in pollers:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*pollers, return_exceptions=True)
+        await self._background.close()
         if self._server is not None:
             await self._server.close()
         if self.listener is not None:
@@ -141,16 +143,6 @@ class FleetRole:
 
     def _answered(self, method: str, code: str) -> None:
         self.fleet.answers[method, code] += 1
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a part of the fleet role has failed; the others go on", exc_info=error)
 
     # Reading --------------------------------------------------------------------------------------
 
