@@ -13,26 +13,15 @@ from hypothesis import strategies as st
 from sidecar.outputs.prometheus.page import render_blocks
 from sidecar.schema import SIGNALS, Kind
 from sidecar.signals import GapObjective, GpuFigures, Settings, Signals
-from sidecar.snapshot import Block, Snapshot, block_of
-from tests.signals.worlds import EMPTY_GAPS, EMPTY_POLL, Replica
+from sidecar.snapshot import Block, block_of
+from tests.signals.worlds import FULL, Replica, burn_rates, fed, present
 
-FULL = EMPTY_POLL | EMPTY_GAPS | {"slots": 64.0, "tokens": 0.0}
 OBJECTIVE = (GapObjective(0.05, 0.05),)
-
-
-def fed(signals: Signals, snapshot: Snapshot) -> Block:
-    block = signals.feed(snapshot)
-    assert block is not None
-    return block
 
 
 def run(signals: Signals, replica: Replica, polls: list[dict[str, Any]], start: float = 0.0) -> list[Block]:
     """One poll every two seconds."""
     return [fed(signals, replica.snapshot(start + 2.0 * place, poll)) for place, poll in enumerate(polls)]
-
-
-def present(block: Block) -> set[str]:
-    return {one.signal.name for one in block.layout.series if not isnan(block.values[one.start])}
 
 
 def told(block: Block, signal: str) -> list[dict[str, str]]:
@@ -275,41 +264,6 @@ def test_ranks_of_one_model_are_one_replica() -> None:
 
 
 # Objectives -----------------------------------------------------------------------------------------
-
-
-def burn_rates(*rates: float, model: str = "m") -> Block:
-    """Objectives with a short and a long window each; the long ones burn."""
-    labels = {"target": "local", "runtime": "vllm", "model_name": model}
-    return block_of(
-        [
-            ("slo_burn_rate", labels | {"slo": f"slo{place}", "window": window}, value)
-            for place, rate in enumerate(rates)
-            for window, value in (("1h", 9.0), ("5m", rate))
-        ]
-    )
-
-
-def test_only_work_inside_every_objective_is_accepted() -> None:
-    signals = Signals()
-    replica = Replica()
-    poll = FULL | {"running": 4.0}
-    earned = 0.0
-    for place, rates in enumerate(((0.0, 1.0), (0.2, 0.9), (0.5, 1.1), (nan, 0.0), (0.0, 0.0))):
-        replica.extra = (burn_rates(*rates),)
-        poll = poll | {"tokens": 100.0 * place, "finished": 2.0 * place}
-        block = fed(signals, replica.snapshot(2.0 * place, poll))
-        earned += 100.0 if place and max(rates) <= 1 and not isnan(rates[0]) else 0.0
-        assert block.get("accepted_generation_tokens_total") == earned
-        assert block.get("accepted_requests_total") == earned / 50
-    assert earned == 200
-
-
-def test_an_objective_of_no_model_judges_all_and_one_of_another_model_none() -> None:
-    poll = FULL | {"running": 4.0}
-    for model, exists in (("", True), ("other", False)):
-        replica = Replica(extra=(burn_rates(0.0, model=model),))
-        block = fed(Signals(), replica.snapshot(0, poll))
-        assert ("accepted_requests_total" in present(block)) is exists
 
 
 # Properties -----------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf, nan
+from math import inf, isnan, nan
 from typing import Any
 
+from sidecar.signals import Signals
 from sidecar.snapshot import EMPTY_BLOCK, Block, LayoutBuilder, Snapshot, block_of
 
 BOUNDS = (0.01, 0.025, 0.05, 0.075, 0.1, inf)
@@ -25,6 +26,7 @@ SUMS = {
 }
 EMPTY_POLL = {"running": 0.0, "waiting": 0.0, "kv": 0.0, "finished": 0.0, "inf_sum": 0.0, "inf_cnt": 0.0}
 EMPTY_GAPS = {"itl_sum": 0.0, "itl_cnt": 0.0, "itl_good": 0.0}
+FULL = EMPTY_POLL | EMPTY_GAPS | {"slots": 64.0, "tokens": 0.0}
 
 
 @dataclass
@@ -106,3 +108,25 @@ def _values(poll: dict[str, float]) -> Iterable[float]:
     if "itl_sum" in poll:
         good, count = poll["itl_good"], poll["itl_cnt"]
         yield from (0.0, 0.0, good, good, count, count, poll["itl_sum"])
+
+
+def fed(signals: Signals, snapshot: Snapshot) -> Block:
+    block = signals.feed(snapshot)
+    assert block is not None
+    return block
+
+
+def present(block: Block) -> set[str]:
+    return {one.signal.name for one in block.layout.series if not isnan(block.values[one.start])}
+
+
+def burn_rates(*rates: float, model: str = "m") -> Block:
+    """Objectives with a short and a long window each; the long ones burn."""
+    labels = {"target": "local", "runtime": "vllm", "model_name": model}
+    return block_of(
+        [
+            ("slo_burn_rate", labels | {"slo": f"slo{place}", "window": window}, value)
+            for place, rate in enumerate(rates)
+            for window, value in (("1h", 9.0), ("5m", rate))
+        ]
+    )
