@@ -14,7 +14,7 @@ from sidecar.outputs.prometheus.page import render_blocks
 from sidecar.schema import SIGNALS, Kind
 from sidecar.signals import GapObjective, GpuFigures, Settings, Signals
 from sidecar.snapshot import Block, block_of
-from tests.signals.worlds import FULL, Replica, burn_rates, fed, present
+from tests.signals.worlds import EMPTY_GAPS, FULL, Replica, burn_rates, fed, present
 
 OBJECTIVE = (GapObjective(0.05, 0.05),)
 
