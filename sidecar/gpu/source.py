@@ -120,7 +120,7 @@ def open_source(
         return page(url, source)
     if source != "auto":
         raise ValueError(f"unknown GPU source {source}")
-    sources: list[GpuSource] = [NvmlSource(owned(), interval=interval, optional=optional)]
+    sources: list[GpuSource] = [NvmlSource(owned(), interval=interval, optional=optional, asked_for=False)]
     if url is not None:
         sources.append(page(url, "auto"))
     sources += [page(one, "auto") for one in runtime_urls]

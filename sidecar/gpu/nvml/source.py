@@ -37,6 +37,7 @@ class NvmlSource:
         interval: float = 10.0,
         optional: Iterable[str] = (),
         gpm: bool = True,
+        asked_for: bool = True,
         retry: float = RETRY_FIRST,
         start_deadline: float = START_DEADLINE,
         environ: Mapping[str, str] | None = None,
@@ -49,6 +50,8 @@ class NvmlSource:
         self._collection = Collection("nvml", 3 * interval)
         self._interval = interval
         self._start_deadline = start_deadline
+        # Where nobody asked for NVML by name, a machine without it is no news.
+        self._level = logging.WARNING if asked_for else logging.DEBUG
         self._retry = self._retry_in = retry
         self._environ = environ
         self._wall, self._mono = wall, mono
@@ -112,7 +115,7 @@ class NvmlSource:
         """NVML itself is not to be had, for now; asked again later, by a new child with a fresh library."""
         now = self._mono()
         if self._refusal != (reason, detail):
-            log.warning("no GPU data from NVML: %s", detail)
+            log.log(self._level, "no GPU data from NVML: %s", detail)
             self._retry_in = self._retry
         else:
             self._retry_in = min(2 * self._retry_in, max(RETRY_LAST, self._retry))
