@@ -164,7 +164,7 @@ class TargetPipeline:
             self.shape = reading.shape
             self.bad_lines += len(reading.shape.bad_lines)
         self.adapter.observe(reading)
-        whole = self._ranks.keep(reading, self.adapter.mapping.rank_labels)
+        whole = self._ranks.keep(reading, self.adapter.rank_labels)
         binding = self._bind(whole)
         values = binding.evaluate(whole.values, healthy=self.facts.live is not False)
         if self._resets.restarted(binding, values, self.facts.start_time):

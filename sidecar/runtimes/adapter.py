@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
@@ -108,6 +109,11 @@ class Adapter:
     @property
     def name(self) -> str:
         return self.mapping.runtime
+
+    @property
+    def rank_labels(self) -> Sequence[str]:
+        """Labels that tell the ranks of the present page apart."""
+        return self.mapping.rank_labels
 
     def wanted(self, sample: str) -> bool:
         return self.mapping.canonical(sample) in self.mapping.names

@@ -19,8 +19,8 @@ ANEW = re.sub(r'(\{[^}]*engine="1"[^}]*\}) [0-9.e+]+', r"\1 0.0", BOTH)
 
 
 class Line:
-    def __init__(self) -> None:
-        self.pipeline = TargetPipeline(Settings(runtime="vllm"), Registry())
+    def __init__(self, runtime: str = "vllm") -> None:
+        self.pipeline = TargetPipeline(Settings(runtime=runtime), Registry())
         self.now = 0.0
 
     def feed(self, text: str) -> Snapshot:
@@ -46,8 +46,9 @@ def test_the_page_has_work_on_both_ranks() -> None:
     assert {rank: float(value) > 0 for rank, value in found} == {"0": True, "1": True}
 
 
-def test_a_rank_that_vanishes_is_no_restart_and_takes_no_count_along() -> None:
-    line = Line()
+@pytest.mark.parametrize("runtime", ["vllm", "nim"])
+def test_a_rank_that_vanishes_is_no_restart_and_takes_no_count_along(runtime: str) -> None:
+    line = Line(runtime)
     before = line.feed(BOTH)
     alone = line.feed(FIRST)
     assert alone.epoch == 0

@@ -80,6 +80,10 @@ class Nim(Adapter):
         self._layer.now = self.now
         return self._layer.view(reading)
 
+    @property
+    def rank_labels(self) -> Sequence[str]:
+        return super().rank_labels if self._layer is None else self._layer.rank_labels
+
     def observe(self, reading: Reading) -> None:
         super().observe(reading)
         engine = ""
