@@ -9,37 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.slo import Objective, SloEngine
-from sidecar.slo.windows import DAY
+from sidecar.slo import SloEngine
 from sidecar.snapshot import Block
-from tests.slo.worlds import Runtime
-
-TTFT = Objective("ttft", "time_to_first_token", 0.95, 7 * DAY, threshold=1.0)
-AVAILABILITY = Objective("availability", "availability", 0.99, 30 * DAY)
-GOODPUT = Objective(
-    "goodput",
-    "goodput",
-    0.9,
-    7 * DAY,
-    limits=(("time_to_first_token", 1.0), ("e2e_request_latency", 5.0)),
-)
-
-
-def events(block: Block, slo: str = "ttft") -> float:
-    return block.get("slo_events_total", slo=slo)
-
-
-def bad(block: Block, slo: str = "ttft", bound: str = "lenient") -> float:
-    return block.get("slo_bad_events_total", slo=slo, bound=bound)
-
-
-def burn(block: Block, window: str, slo: str = "ttft") -> float:
-    return block.get("slo_burn_rate", slo=slo, window=window)
-
-
-def status(block: Block, slo: str) -> str:
-    (series,) = block.layout.find("slo_info", slo=slo)
-    return series.label("status")
+from tests.slo.worlds import AVAILABILITY, GOODPUT, TTFT, Runtime, bad, burn, events, status
 
 
 def test_all_series_exist_at_zero_before_the_first_event() -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 
+from sidecar.slo import Objective
+from sidecar.slo.windows import DAY
 from sidecar.snapshot import EMPTY_BLOCK, Block, Layout, LayoutBuilder, Provenance, Snapshot, block_of
 
 #: vLLM's bounds of time to first token, up to 10 s.
@@ -92,3 +94,31 @@ class Runtime:
         return Snapshot(
             self.target, "vllm", time, mono, self.epoch, up, data, block_of(life), self.provenance
         )
+
+
+TTFT = Objective("ttft", "time_to_first_token", 0.95, 7 * DAY, threshold=1.0)
+AVAILABILITY = Objective("availability", "availability", 0.99, 30 * DAY)
+GOODPUT = Objective(
+    "goodput",
+    "goodput",
+    0.9,
+    7 * DAY,
+    limits=(("time_to_first_token", 1.0), ("e2e_request_latency", 5.0)),
+)
+
+
+def events(block: Block, slo: str = "ttft") -> float:
+    return block.get("slo_events_total", slo=slo)
+
+
+def bad(block: Block, slo: str = "ttft", bound: str = "lenient") -> float:
+    return block.get("slo_bad_events_total", slo=slo, bound=bound)
+
+
+def burn(block: Block, window: str, slo: str = "ttft") -> float:
+    return block.get("slo_burn_rate", slo=slo, window=window)
+
+
+def status(block: Block, slo: str) -> str:
+    (series,) = block.layout.find("slo_info", slo=slo)
+    return series.label("status")
