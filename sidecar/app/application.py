@@ -84,6 +84,8 @@ class Application:
         self._found: list[Target] = []  # by looking, where no target is configured
         self._stopping = asyncio.Event()
         self._reload_asked = asyncio.Event()
+        if config.probe.enabled:
+            log.warning("probe.enabled: this version has no probe yet, nothing is sent")
         for problem in self._judge.engine.problems:
             log.warning("%s", problem)
 

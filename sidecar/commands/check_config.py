@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
 
 def notes_on(config: Config) -> Iterator[str]:
     """What is no error and still worth a look: files that aren't here, certificates unchecked."""
+    if config.probe.enabled:
+        yield "probe.enabled: this version has no probe yet, nothing is sent"
     for key, value in _leaves(config, ""):
         file = value.path if isinstance(value, SecretFile) else value
         if isinstance(file, Path) and key != "state_file" and not os.access(file, os.R_OK):
