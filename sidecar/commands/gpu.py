@@ -21,6 +21,8 @@ HELP = "one pass over the GPUs"
 #: GPM measures between two passes: the second one has what the first could not.
 BETWEEN_PASSES = 0.25
 
+SWITCHED_OFF = "GPUs are switched off by the config: gpu.source is none"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="config file; its section gpu is used")
@@ -34,21 +36,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """0: read, or switched off by the config. 1: no GPU could be read. 2: can't be used as asked."""
     try:
         config = ConfigFile(options.config, options.set).config
+        switched_off = config.gpu.source == "none"
         reading = asyncio.run(_read(config))
     except (ConfigError, ValueError) as error:
         print(f"gpu: {error}", file=sys.stderr)
         return 2
+    fine = reading.ok or switched_off
     form = "json" if options.json else options.format
     if form == "text":
         sys.stdout.write(render_blocks([reading.block]).decode())
+    elif form == "json":
+        print(json.dumps({"ok": fine, **_json(reading)}, indent=2))
     else:
-        print(json.dumps(_json(reading), indent=2) if form == "json" else table(reading))
+        print(SWITCHED_OFF if switched_off else table(reading))
     if form == "text":
         for line in _why(reading.notes):
             print(f"gpu: {line}", file=sys.stderr)
-    return 0 if reading.ok else 1
+    return 0 if fine else 1
 
 
 async def _read(config: Config) -> GpuReading:
@@ -81,7 +88,6 @@ async def _read(config: Config) -> GpuReading:
 
 def _json(reading: GpuReading) -> dict[str, object]:
     return {
-        "ok": reading.ok,
         "source": reading.source,
         "time": reading.time,
         "series": [

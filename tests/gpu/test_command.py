@@ -94,3 +94,17 @@ def test_the_capture_of_real_gpus(world, tmp_path):
     assert "NVIDIA H200" in (out / "ORIGIN.md").read_text()
     page = (out / "page.prom").read_text()
     assert "inference_gpu_sm_active_ratio" in page and FIRST not in page + str(answers)
+
+
+def test_switched_off_is_no_failure(world, run):
+    here = world(TWO)
+    off = ("--set", "gpu.source=none")
+    done = run(here, *off)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "GPUs are switched off by the config: gpu.source is none\n"
+    told = run(here, *off, "--json")
+    assert told.returncode == 0 and json.loads(told.stdout)["ok"] is True
+    assert json.loads(told.stdout)["source"] == "none"
+    page = run(here, *off, "--format", "text")
+    assert (page.returncode, page.stdout, page.stderr) == (0, "", "")
+    assert not here.calls, "the library is left alone"
