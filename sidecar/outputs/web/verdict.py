@@ -18,9 +18,9 @@ SOON = 3 * 86_400.0
 #: So many that wait are a queue; fewer are requests on their way into the batch.
 A_QUEUE = 3
 
-#: What saturates, in words.
-_RESOURCES = {"slots": "Request slots", "kv_cache": "KV cache", "gpu_memory": "GPU memory"}
-_LIMITS = {
+#: What saturates, and what a capacity is limited by; the page has the same words (`static/words.js`).
+RESOURCE_WORDS = {"slots": "Request slots", "kv_cache": "KV cache", "gpu_memory": "GPU memory"}
+LIMIT_WORDS = {
     "slots": "request slots",
     "kv_cache": "KV cache",
     "slo": "the latency objective",
@@ -82,12 +82,12 @@ def cause(snapshot: Snapshot, trail: Trail) -> Answer:
         detail = _joined(detail, f"{plain(preempted * 60)} preemptions/min")
     if ratio >= 0.9:
         level = BAD if waiting > 0 else WARN
-        return Answer(level, f"{_RESOURCES.get(resource, resource)} {percent(ratio)} full", detail)
+        return Answer(level, f"{RESOURCE_WORDS.get(resource, resource)} {percent(ratio)} full", detail)
     if waiting >= A_QUEUE:
         return Answer(WARN, f"{plain(waiting)} requests wait", detail)
     if is_absent(waiting) and is_absent(ratio):
         return Answer(UNKNOWN, "Not told by this runtime", detail)
-    fullest = "" if is_absent(ratio) else f"fullest {_RESOURCES.get(resource, resource)} {percent(ratio)}"
+    fullest = "" if is_absent(ratio) else f"fullest {RESOURCE_WORDS.get(resource, resource)} {percent(ratio)}"
     return Answer(GOOD, "Nothing is held up", _joined(detail, fullest))
 
 
@@ -125,7 +125,7 @@ def _decided_by(snapshot: Snapshot) -> str:
     for labels, _ in numbers(snapshot.extra, "replica_demand_info"):
         limit = labels.get("limit", "")
         if limit and limit != "none":
-            return f", limited by {_LIMITS.get(limit, limit)}"
+            return f", limited by {LIMIT_WORDS.get(limit, limit)}"
     return ""
 
 

@@ -3,14 +3,9 @@ import { Charts } from "./charts.js";
 import { fill, h, table } from "./dom.js";
 import { DASH, bytes, clock, percent, plain, seconds } from "./format.js";
 import { Signals } from "./signals.js";
+import { HEALTH, LIMITS, PHASES, RESOURCES, SEVERITIES, because } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const WORDS = { bad: "Now", warn: "Soon", note: "Note" };
-const PHASES = { to_port: "port", to_healthy: "healthy", to_ready: "ready", to_first_token: "first token" };
-const HEALTH = { up: "good", down: "bad", wedged: "bad", unknown: "bad", "not ready": "warn" };
-const REASONS = { idle: "nothing to do", load: "the load", backlog: "the queue", slo: "the load",
-  no_capacity: "no limit is known yet", no_service_time: "what runs now; how long a request takes isn't known yet" };
-const LIMITS = { slots: "request slots", kv_cache: "KV cache", slo: "the latency objective", observed: "what it was seen to run" };
 const MOST_PROBLEMS = 6; // the gravest; the others are a click away
 const OPEN_AT_MOST = 3; // more targets than this begin closed
 
@@ -52,7 +47,7 @@ function showProblems() {
   section.hidden = !state.problems.length;
   const list = (problems) => h("ul", { class: "problems" }, problems.map((problem) =>
     h("li", { class: problem.severity },
-      h("span", { class: "severity" }, WORDS[problem.severity]),
+      h("span", { class: "severity" }, SEVERITIES[problem.severity]),
       h("span", { class: "where" }, problem.where),
       h("div", { class: "wrap" }, problem.what, " ", h("span", { class: "mend" }, problem.mend)))));
   const later = grave.slice(MOST_PROBLEMS);
@@ -143,28 +138,23 @@ function budget(slo) {
 }
 
 function scaling(one) {
-  const list = (found, format) => Object.entries(found).filter(([what, value]) => value != null && what !== "max")
-    .map(([what, value]) => `${what.replaceAll("_", " ")} ${format(value)}`).join(", ") || DASH;
+  const list = (found, words, format) => Object.entries(found).filter(([what, value]) => value != null && words[what])
+    .map(([what, value]) => `${words[what]} ${format(value)}`).join(", ") || DASH;
   const needed = (row) => h("strong", { class: row.demand > 1 ? "bad" : null }, plain(row.demand));
   if (one.scaling.length > 1) {
     return h("div", { class: "card" }, table("Autoscaling",
       [["Model", "wrap"], ["Replicas needed", "number"], ["Because of", "wrap"], ["Load", "number"], ["Queue to compute", "number"]],
-      one.scaling.map((row) => [row.model, needed(row), because(row), plain(row.load), plain(row.queue_to_compute)]), "stack"));
+      one.scaling.map((row) => [row.model, needed(row), because(row.reason, row.limit) || DASH, plain(row.load), plain(row.queue_to_compute)]), "stack"));
   }
   const [row] = one.scaling;
   return h("div", { class: "card" }, table("Autoscaling", [["What"], ["Now", "wrap"]], [
     ["Replicas this load needs", needed(row)],
-    ["Because of", because(row)],
+    ["Because of", because(row.reason, row.limit) || DASH],
     ["Offered load", `${plain(row.load)} requests at once`],
-    ["Capacity", list(row.capacity, plain)],
-    ["Saturation", list(row.saturation, percent)],
+    ["Capacity", list(row.capacity, LIMITS, plain)],
+    ["Saturation", list(row.saturation, RESOURCES, percent)],
     ["Queue to compute", plain(row.queue_to_compute)],
   ]));
-}
-
-function because(row) {
-  const limit = row.limit === "none" ? "" : LIMITS[row.limit] || row.limit;
-  return [REASONS[row.reason] || row.reason, limit && `limited by ${limit}`].filter(Boolean).join(", ") || DASH;
 }
 
 function scrapes(rows) {
