@@ -49,7 +49,7 @@ def test_every_closed_set_has_its_words(tmp_path: Path) -> None:
     assert set(words["RESOURCES"]) == set(RESOURCES) - {"max"}, "max stands for the others"
     assert set(words["PHASES"]) == set(STARTUP_PHASES)
     assert set(words["SEVERITIES"]) == {problems.BAD, problems.WARN, problems.NOTE}
-    assert LIMIT_WORDS == {limit: words["LIMITS"][limit] for limit in LIMITS}
+    assert {limit: words["LIMITS"][limit] for limit in LIMITS} == LIMIT_WORDS
     assert set(RESOURCE_WORDS) == set(RESOURCES) - {"max", "queue"}, "a queue is what a full one leads to"
     told = list(chain(words["said"], *(one.values() for name, one in words.items() if name != "said")))
     assert all(told)
