@@ -13,12 +13,14 @@ from typing import cast
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from sidecar.outputs.doorway import Doorway, Guest
 from sidecar.outputs.http import secure
 
 _LOG = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 128  # scrapers, scalers, some people; the next is closed at once
-_KEEPALIVE_SECONDS = 90.0  # longer than usual scrape intervals; also the time to send a request's head
+_MOST_CONNECTIONS = 128  # scrapers, scalers, some people; for the next an idle one has to go
+_HEAD_SECONDS = 10.0  # from the first byte of a request's head, or the connection, to its end; so for TLS
+_KEEPALIVE_SECONDS = 90.0  # longer than usual scrape intervals
 _LINGERING_SECONDS = 1.0  # for a body that nobody reads
 _UNREAD_MILLISECONDS = 30_000  # how long a client may leave an answer unread
 _CLOSING_SECONDS = 5.0
@@ -50,12 +52,17 @@ async def listen(app: web.Application, address: str, *, tls: ssl.SSLContext | No
     """Serve on `host:port`: `127.0.0.1:9845`, `[::]:9845` (IPv4 too), `:9845` (every interface); port 0 takes
     a free one. Raises ListenError.
     """
-    sock = _bind(address)
+    sock = Doorway(_bind(address), _MOST_CONNECTIONS)
     runner = web.AppRunner(app, shutdown_timeout=_CLOSING_SECONDS)
     try:
         await runner.setup()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(_protocols(cast(web.Server, runner.server)), sock=sock, ssl=tls)
+        server = await loop.create_server(
+            _protocols(cast(web.Server, runner.server), sock),
+            sock=sock,
+            ssl=tls,
+            ssl_handshake_timeout=_HEAD_SECONDS if tls else None,
+        )
     except BaseException:
         sock.close()
         await runner.cleanup()
@@ -80,9 +87,66 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class _Connection(RequestHandler):
-    """What isn't HTTP gets a bare answer and no line in the log: anybody can send it, and often."""
+    """What isn't HTTP gets a bare answer and no line in the log: anybody can send it, and often. A head that
+    has begun must end in time."""
 
-    __slots__ = ()
+    __slots__ = ("_door", "_guest", "_head_due")
+
+    def __init__(self, door: Doorway, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            logger=_LOG,
+            access_log=None,  # type: ignore[arg-type]
+            keepalive_timeout=_KEEPALIVE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+        )
+        self._door = door
+        self._guest: Guest | None = None
+        self._head_due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._guest = self._door.guest(transport.get_extra_info("socket").fileno())
+        if self._guest is not None:
+            self._guest.idle = self._is_idle
+        self._expect_a_head()
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_idle():
+            self._expect_a_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        self._head_came()
+        finished = await super().finish_response(request, resp, start_time)
+        if self._guest is not None:
+            self._guest.answered()
+        return finished
+
+    def _is_idle(self) -> bool:
+        """Whether it waits for a request; one that is read or answered is none."""
+        return self._waiter is not None and not self._waiter.done()
+
+    def _expect_a_head(self) -> None:
+        if self._head_due is None:
+            self._head_due = self._loop.call_later(_HEAD_SECONDS, self._head_late)
+
+    def _head_came(self) -> None:
+        if self._head_due is not None:
+            self._head_due.cancel()
+            self._head_due = None
+
+    def _head_late(self) -> None:
+        self._head_due = None
+        if self._is_idle():
+            self.force_close()
 
     def handle_error(
         self,
@@ -99,27 +163,9 @@ class _Connection(RequestHandler):
         return response
 
 
-class _Refusal(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()
-
-
-def _protocols(server: web.Server) -> Callable[[], asyncio.Protocol]:
+def _protocols(server: web.Server, door: Doorway) -> Callable[[], asyncio.Protocol]:
     loop = asyncio.get_running_loop()
-
-    def protocol() -> asyncio.Protocol:
-        if len(server.connections) >= _MOST_CONNECTIONS:
-            return _Refusal()
-        return _Connection(
-            server,
-            loop=loop,
-            logger=_LOG,
-            access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=_KEEPALIVE_SECONDS,
-            lingering_time=_LINGERING_SECONDS,
-        )
-
-    return protocol
+    return lambda: _Connection(door, server, loop)
 
 
 def _bind(address: str) -> socket.socket:

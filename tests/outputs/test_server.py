@@ -123,43 +123,6 @@ def test_addresses_that_cannot_be_read(address: str) -> None:
         split_address(address)
 
 
-def test_connections_beyond_the_limit_are_closed_and_the_others_served() -> None:
-    async def visit(listener: Listener) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(128)]
-        reader, writer = held[0]
-        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
-        late_reader, late_writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-            await late_reader.readexactly(1)
-        late_writer.close()
-        for _, writer in held:
-            writer.close()
-            await writer.wait_closed()
-        for _ in range(100):  # the listener learns of the ends a moment later
-            try:
-                assert await fetch(listener.url) == "hello"
-                break
-            except aiohttp.ClientError:
-                await asyncio.sleep(0.05)
-        else:
-            pytest.fail("nobody is served any more")
-
-    serve("127.0.0.1:0", visit)
-
-
-def test_a_head_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecar.outputs.server._KEEPALIVE_SECONDS", 0.2)
-
-    async def visit(listener: Listener) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
-        assert await reader.read() == b""
-        writer.close()
-
-    serve("127.0.0.1:0", visit)
-
-
 def test_close_does_not_wait_for_idle_connections() -> None:
     async def scenario() -> None:
         listener = await listen(app(), "127.0.0.1:0")
