@@ -8,12 +8,14 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from sidecar.app import registry_of
 from sidecar.config import Config, ConfigError, SecretFile, effective_yaml, load
+from sidecar.gpu.pod_resources import MISSING
 from sidecar.outputs.web_config import read_web_config
 from sidecar.slo.configured import objectives_of
 
@@ -63,6 +65,8 @@ def notes_on(config: Config) -> Iterator[str]:
     """What is no error and still worth a look: files that aren't here, certificates unchecked."""
     if config.probe.enabled:
         yield "probe.enabled: this version has no probe yet, nothing is sent"
+    if config.gpu.pod_resources_socket is not None and find_spec("grpc") is None:
+        yield f"gpu.pod_resources_socket: {MISSING}"
     for key, value in _leaves(config, ""):
         file = value.path if isinstance(value, SecretFile) else value
         if isinstance(file, Path) and key != "state_file" and not os.access(file, os.R_OK):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 from sidecar.gpu.allocation import Allocation, Claim, Leaf, Rule, allocate, allocation_rows, device_ids
 from sidecar.gpu.reading import Row
+
+log = logging.getLogger(__name__)
 
 LOOK_EVERY = 30.0
 VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
@@ -64,7 +67,10 @@ class Owners:
             try:
                 self._claims, self._why = await self._kubelet(), ""
             except Exception as error:  # whatever the socket, gRPC or the kubelet does
-                self._claims, self._why = (), f"the kubelet's list of devices: {error}"
+                why = f"the kubelet's list of devices: {error}"
+                if why != self._why:
+                    log.warning("no owners of GPUs from the kubelet: %s", error)
+                self._claims, self._why = (), why
         elif self.rule.devices in ("auto", "env"):
             self._engine = await asyncio.to_thread(engine_devices, self._proc)
 

@@ -12,6 +12,7 @@ from sidecar.gpu.allocation import Claim, Owner
 
 METHOD = "/v1.PodResourcesLister/List"
 DEADLINE = 2.0
+MISSING = "grpcio is missing: pip install 'inference-sidecar[node]'"
 MAX_REPLY = 16 << 20
 
 VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/")
@@ -22,7 +23,7 @@ async def list_devices(socket: str) -> tuple[Claim, ...]:
     try:
         import grpc
     except ImportError:
-        raise RuntimeError("grpcio is not installed: pip install 'inference-sidecar[keda]'") from None
+        raise RuntimeError(MISSING) from None
     options = (("grpc.max_receive_message_length", MAX_REPLY),)
     async with grpc.aio.insecure_channel(f"unix://{socket}", options=options) as channel:
         call = channel.unary_unary(METHOD)

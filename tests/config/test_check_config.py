@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,13 @@ def test_notes_on_what_is_not_here(tmp_path: Path, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert "hunter2" not in out + err
     assert len(err.splitlines()) == 1
+
+
+def test_node_mode_without_grpcio_names_the_extra(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    assert run("--set", "gpu.pod_resources_socket=/dev/null") == 0
+    assert capsys.readouterr().err == (
+        "note: gpu.pod_resources_socket: grpcio is missing: pip install 'inference-sidecar[node]'\n"
+    )

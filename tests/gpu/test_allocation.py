@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import grpc
 import pytest
@@ -232,3 +233,20 @@ def test_without_the_socket_nothing_is_known(tmp_path):
     owners = Owners(Rule(targets=LOCAL), kubelet=lambda: list_devices(str(tmp_path / "none.sock")))
     found = asyncio.run(owners.allocation([A, B]))
     assert not found.pairs and "kubelet" in found.note
+
+
+def test_without_grpcio_the_extra_is_named_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    clock = iter(range(0, 1000, 60))
+    owners = Owners(
+        Rule(targets=LOCAL),
+        kubelet=lambda: list_devices(str(tmp_path / "kubelet.sock")),
+        mono=lambda: next(clock),
+    )
+    for _ in range(3):
+        found = asyncio.run(owners.allocation([A, B]))
+    assert "pip install 'inference-sidecar[node]'" in found.note
+    told = [one.getMessage() for one in caplog.records]
+    assert told == [
+        "no owners of GPUs from the kubelet: grpcio is missing: pip install 'inference-sidecar[node]'"
+    ]
