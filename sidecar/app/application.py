@@ -14,7 +14,7 @@ from yarl import URL
 from sidecar.app.board import Board
 from sidecar.app.gpus import Gpus
 from sidecar.app.inherit import inherit
-from sidecar.app.parts import engine_of, otlp_of, registry_of, signals_of
+from sidecar.app.parts import engine_of, otlp_of, probe_of, registry_of, signals_of
 from sidecar.app.runner import TargetRunner
 from sidecar.background import Background
 from sidecar.config import Config, ConfigError, ConfigFile, Target
@@ -25,6 +25,7 @@ from sidecar.outputs.http import http_app
 from sidecar.outputs.otlp import OtlpOutput
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import Listener, listen
+from sidecar.probe import Figures
 from sidecar.slo.engine import SloEngine
 from sidecar.slo.store import StateStore
 from sidecar.snapshot import Block, Provenance, Snapshot
@@ -81,11 +82,10 @@ class Application:
         )
         self._background = Background("the sidecar")
         self._polls: dict[str, asyncio.Task[None]] = {}
+        self._probed: dict[str, Figures] = {}  # counters, which a reload must not set back
         self._found: list[Target] = []  # by looking, where no target is configured
         self._stopping = asyncio.Event()
         self._reload_asked = asyncio.Event()
-        if config.probe.enabled:
-            log.warning("probe.enabled: this version has no probe yet, nothing is sent")
         for problem in self._judge.engine.problems:
             log.warning("%s", problem)
 
@@ -158,6 +158,8 @@ class Application:
             self.board.publish,
             self.itself.series_dropped,
             spread=SPREAD_PER_TARGET * len(self.config.targets),
+            probe=probe_of(self.config, target),
+            probed=self._probed.setdefault(target.name, Figures(target.name)),
         )
         self.runners[target.name] = runner
         self._polls[target.name] = asyncio.create_task(runner.run())
@@ -225,7 +227,7 @@ class Application:
             log.warning("a change of listen or web_config_file takes effect with the next start")
         for runner in self.runners.values():
             self._saved |= runner.signals.saved()
-        shared = ("mappings", "autoscaling", "cost")
+        shared = ("mappings", "autoscaling", "cost", "probe")
         mended = any(getattr(config, key) != getattr(old, key) for key in shared) or config.slos != old.slos
         self._registry, self._judge.engine = registry, engine
         wanted = {target.name: target for target in config.targets}
@@ -236,6 +238,7 @@ class Application:
                     engine.resume(name)
                 else:
                     engine.forget(name)
+                    del self._probed[name]
         for name, target in wanted.items():
             if name not in self.runners:
                 self._begin(target)

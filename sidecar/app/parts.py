@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 from sidecar.config import Config, ConfigError, Target
 from sidecar.outputs.otlp import OtlpOutput, OtlpUnavailable
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.pipeline import Settings, Stage
+from sidecar.probe import Asker
+from sidecar.probe import Settings as ProbeSettings
 from sidecar.runtimes.mapping import Mapping, parse_mapping
 from sidecar.runtimes.registry import Registry
 from sidecar.signals import GapObjective, Signals
@@ -59,24 +62,41 @@ def address_of(target: Target) -> Address:
     )
 
 
-def fetcher_of(target: Target) -> Fetcher:
+def auth_of(target: Target) -> Auth:
     basic = target.auth.basic
     token = target.auth.bearer_token_file
-    return Fetcher(
-        target.name,
-        Auth(
-            bearer_token_file=token.path if token is not None else None,
-            username=basic.username if basic is not None else "",
-            password_file=basic.password_file.path if basic is not None else None,
-        ),
-        Tls(
-            ca_file=target.tls.ca_file,
-            cert_file=target.tls.cert_file,
-            key_file=target.tls.key_file.path if target.tls.key_file is not None else None,
-            server_name=target.tls.server_name or "",
-            insecure_skip_verify=target.tls.insecure_skip_verify,
-        ),
+    return Auth(
+        bearer_token_file=token.path if token is not None else None,
+        username=basic.username if basic is not None else "",
+        password_file=basic.password_file.path if basic is not None else None,
     )
+
+
+def tls_of(target: Target) -> Tls:
+    return Tls(
+        ca_file=target.tls.ca_file,
+        cert_file=target.tls.cert_file,
+        key_file=target.tls.key_file.path if target.tls.key_file is not None else None,
+        server_name=target.tls.server_name or "",
+        insecure_skip_verify=target.tls.insecure_skip_verify,
+    )
+
+
+def fetcher_of(target: Target) -> Fetcher:
+    return Fetcher(target.name, auth_of(target), tls_of(target))
+
+
+def probe_of(config: Config, target: Target) -> ProbeSettings | None:
+    """How a target is probed; None when it isn't."""
+    common, own = config.probe, target.probe
+    if not (common.enabled if own.enabled is None else own.enabled):
+        return None
+    settings = ProbeSettings(common.interval, common.timeout, common.max_tokens, own.url, own.path, own.model)
+    return settings if own.prompt is None else replace(settings, prompt=own.prompt)
+
+
+def asker_of(target: Target) -> Asker:
+    return Asker(auth_of(target), tls_of(target))
 
 
 def engine_of(config: Config, saved: dict[str, bytes] | None = None) -> SloEngine:

@@ -7,9 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from sidecar.app.parts import address_of, fetcher_of, settings_of
+from sidecar.app.parts import address_of, asker_of, fetcher_of, settings_of
 from sidecar.config import Target as TargetConfig
 from sidecar.pipeline import Stage, TargetPipeline
+from sidecar.probe import Figures, Prober
+from sidecar.probe import Settings as ProbeSettings
 from sidecar.runtimes.registry import Registry
 from sidecar.signals import Signals
 from sidecar.snapshot import Snapshot
@@ -32,10 +34,15 @@ class TargetRunner:
         dropped: Callable[[str, str, int], None],
         *,
         spread: float | None = None,
+        probe: ProbeSettings | None = None,
+        probed: Figures | None = None,
     ) -> None:
+        """`probe` says how the target is probed, None not at all; `probed` is what earlier probes have shown."""
         self.config = config
         self.signals = signals
-        self.pipeline = TargetPipeline(settings_of(config), registry, [*stages, signals])
+        self._prober = self._prober_of(probe, probed) if probe is not None else None
+        first = [] if self._prober is None else [self._prober]
+        self.pipeline = TargetPipeline(settings_of(config), registry, [*first, *stages, signals])
         self._fetcher = fetcher_of(config)
         self._target = Target(address_of(config), self._fetcher, limit=config.max_page_size)
         self._publish = publish
@@ -63,11 +70,28 @@ class TargetRunner:
                 self._facts.cancel()
             if self._expiry is not None:
                 self._expiry.cancel()
+            if self._prober is not None:
+                await self._prober.close()
             await self._fetcher.close()
 
     def stop(self, last_within: float | None = None) -> None:
         """Let `run` return, after one last reading that has `last_within` seconds."""
+        if self._prober is not None:
+            self._prober.stop()
         self._poller.stop(last_within)
+
+    def _prober_of(self, probe: ProbeSettings, probed: Figures | None) -> Prober:
+        """A gap that the config gives isn't overruled by what probes show."""
+        given = self.config.capacity.idle_inter_token_latency is not None
+        return Prober(
+            self.config.name,
+            probe,
+            address_of(self.config),
+            asker_of(self.config),
+            adapter=lambda: self.pipeline.adapter,
+            seed=lambda gap: None if given else self.signals.seed(idle_gap=gap),
+            figures=probed,
+        )
 
     async def _tick(self, deadline: float) -> bool:
         clock = asyncio.get_running_loop().time

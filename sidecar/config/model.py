@@ -91,12 +91,16 @@ class Cost(Section):
 
 
 class Probe(Section):
-    enabled: Annotated[
-        bool, Flag(), "Send real completions, timed on the client. Not yet: nothing is sent."
-    ] = False
-    interval: Annotated[float, Duration(low=1, high=86_400), "How often."] = 60.0
+    enabled: Annotated[bool, Flag(), "Send real completions, timed on the client."] = False
+    interval: Annotated[
+        float, Duration(low=1, high=86_400), "How often a target is asked, one model at a time."
+    ] = 60.0
     timeout: Annotated[float, Duration(low=0.1, high=3600), "Deadline of one completion."] = 30.0
-    max_tokens: Annotated[int, Count(low=1, high=4096), "Length of the answer."] = 8
+    max_tokens: Annotated[
+        int,
+        Count(low=1, high=4096),
+        "Longest answer; up to three first ones of an idle engine have 24, to know its idle gap.",
+    ] = 8
 
 
 class Otlp(Section):
@@ -136,7 +140,7 @@ class Config(Section):
     slos: Annotated[tuple[Slo, ...], "Objectives."] = ()
     autoscaling: Annotated[Autoscaling, "What the demand for replicas aims at."] = Autoscaling()
     cost: Annotated[Cost, "What a GPU costs."] = Cost()
-    probe: Annotated[Probe, "Synthetic requests; not in this version."] = Probe()
+    probe: Annotated[Probe, "Completions of the sidecar's own, as a client would ask for them."] = Probe()
     outputs: Annotated[Outputs, "Where values are pushed to; `/metrics` is always served."] = Outputs()
     mappings: Annotated[
         tuple[dict[str, Any], ...],

@@ -127,6 +127,30 @@ _POD = Word(
 )
 
 
+class TargetProbe(Section):
+    enabled: Annotated[
+        bool | None, Flag(optional="auto"), "Probe this target; `auto` is what `probe.enabled` says."
+    ] = None
+    url: Annotated[
+        str | None, Url(optional="auto"), "Address that completions are asked of; `auto` is that of the API."
+    ] = None
+    path: Annotated[
+        str | None,
+        UrlPath(optional="auto"),
+        "Path of a completion that streams, `{model}` for the model's name; `auto` is the runtime's own.",
+    ] = None
+    model: Annotated[
+        str | None,
+        Word(pattern=r"[^\x00-\x1f]{1,256}", what="the name of a model", like="llama-8b", optional="auto"),
+        "The model to ask for; `auto`: each one that the runtime names, in turn.",
+    ] = None
+    prompt: Annotated[
+        str | None,
+        Word(pattern=r"[^\x00-\x1f]{1,2000}", what="a text", like="Tell a story.", optional="auto"),
+        "What is asked, after a word that differs each time.",
+    ] = None
+
+
 class Target(Section):
     name: Annotated[str, NAME, "Value of the label `target`; unique."] = "local"
     url: Annotated[str, Url(), "Address of the runtime, without the path of its metrics page."] = (
@@ -179,6 +203,9 @@ class Target(Section):
     auth: Annotated[Auth, "Credentials towards the runtime."] = Auth()
     tls: Annotated[Tls, "TLS towards the runtime."] = Tls()
     capacity: Annotated[Capacity, "What the runtime doesn't tell of itself."] = Capacity()
+    probe: Annotated[TargetProbe, "How it is probed, where that isn't the runtime's usual way."] = (
+        TargetProbe()
+    )
 
 
 #: Keys that a target takes from the top level where it doesn't say them itself.

@@ -115,6 +115,16 @@ class Adapter:
         """Labels that tell the ranks of the present page apart."""
         return self.mapping.rank_labels
 
+    @property
+    def completions(self) -> str:
+        """Path of a completion that streams; `{model}` in it stands for the model's name."""
+        return self.mapping.completions or "/v1/completions"
+
+    @property
+    def generating(self) -> tuple[str, ...]:
+        """Models that can be asked for a completion, by the names that the API knows; empty: not known."""
+        return tuple(model.name for model in self.facts.models if model.name)
+
     def wanted(self, sample: str) -> bool:
         return self.mapping.canonical(sample) in self.mapping.names
 

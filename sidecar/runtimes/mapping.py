@@ -126,6 +126,8 @@ class Mapping(_Strict):
     doors: dict[str, str] = {}  # a prefix that another product puts on the names → what it stands for
     fingerprints: list[Fingerprint] = []
     layers: list[str] = []  # runtimes that may run inside this one and show through its page
+    completions: str | None = None  # path of a completion that streams, {model} for the model's name
+    completion_options: dict[str, Any] = {}  # what this runtime understands in its body beside the usual
     signals: dict[str, list[Rule]] = {}
     computed: dict[str, list[Origin]] = {}  # signals that the adapter's code computes, best source first
     absent: dict[str, Absent] = {}
@@ -194,6 +196,8 @@ class Mapping(_Strict):
         return self.changed(
             signals=signals,
             absent={**self.absent, **by.absent},
+            completions=by.completions or self.completions,
+            completion_options={**self.completion_options, **by.completion_options},
             doors={**by.doors, **self.doors},
             ignored=[*self.ignored, *by.ignored],
             deferred={**self.deferred, **by.deferred},

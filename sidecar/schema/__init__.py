@@ -11,6 +11,7 @@ from sidecar.schema.gpu import GPU
 from sidecar.schema.itself import ITSELF
 from sidecar.schema.life import LIFE, SCRAPE_RESULTS, STARTUP_PHASES
 from sidecar.schema.model import PREFIX, Agg, Kind, Method, Scope, Signal, Status
+from sidecar.schema.probe import PROBE, PROBE_RESULTS
 from sidecar.schema.runtime import RUNTIME
 
 GROUPS: dict[str, tuple[Signal, ...]] = {
@@ -18,6 +19,7 @@ GROUPS: dict[str, tuple[Signal, ...]] = {
     "Life of a target": LIFE,
     "Derived": DERIVED,
     "SLO": SLO,
+    "Probe": PROBE,
     "GPU": GPU,
     "Fleet": FLEET,
     "The sidecar itself": ITSELF,
@@ -29,6 +31,8 @@ SIGNALS: dict[str, Signal] = {signal.name: signal for group in GROUPS.values() f
 __all__ = [
     "GROUPS",
     "PREFIX",
+    "PROBE",
+    "PROBE_RESULTS",
     "RUNTIME",
     "SCRAPE_RESULTS",
     "SIGNALS",

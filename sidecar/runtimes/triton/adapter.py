@@ -57,6 +57,18 @@ class Triton(Adapter):
         self._revision = 0  # of what is known of the models
         self._understood = -1
 
+    @property
+    def generating(self) -> tuple[str, ...]:
+        """Ensembles around an engine that streams; without one, models that stream and take text themselves."""
+        configs = self._configs
+        steps = {step for config in configs.values() for step in config.steps}
+        streams = {name for name, config in configs.items() if config.decoupled}
+        whole = tuple(name for name, config in configs.items() if streams & set(config.steps))
+        lone = (
+            name for name in configs if name in streams - steps and configs[name].backend != "tensorrtllm"
+        )
+        return whole or tuple(lone)
+
     def restarted(self) -> None:
         super().restarted()
         self._index, self._configs = None, {}
