@@ -38,6 +38,7 @@ _KV_POLLS, _KEPT = 300, 600.0
 _MEAN_SHARE, _BUDGET_SHARE, _MOST_REPLICAS = 0.85, 0.5, 3.0
 _ENOUGH_GAPS, _BAD_TELLS = 200, 0.002
 _QUEUE_SPAN, _QUEUE_WHOLE, _QUEUE_SHARE, _QUEUE_DEEP = 30.0, 28.0, 0.8, 3.0
+_KV_FULL, _PLATEAU_TURNS = 0.9, 5.0
 
 
 class KvCapacity:
@@ -68,27 +69,43 @@ class KvCapacity:
 
 
 class ObservedCapacity:
-    """What ran on average while a queue stood for 30 s. The engine took no more; `kept` seconds later that is
-    forgotten, as it may have been throttled."""
+    """What ran on average while a queue stood for 30 s: the engine took no more. `kept` seconds later that is
+    forgotten, as it may have been throttled, or met longer requests.
 
-    __slots__ = ("_kept", "seen")
+    A plateau is kept: the same number at four polls of five, though requests came and went and the KV cache had
+    room, is what the engine has slots for. It goes when more was seen to run.
+    """
+
+    __slots__ = ("_kept", "plateau", "seen")
 
     def __init__(self, kept: float = 600.0) -> None:
         self._kept = kept
         self.seen: tuple[float, float] | None = None  # requests, when
+        self.plateau: float | None = None
 
-    def update(self, table: Table, running: int, waiting: int) -> None:
+    def update(self, table: Table, running: int, waiting: int, served: int, kv_usage: int) -> None:
+        """After a poll; the numbers are the table's columns."""
         since = table.base(_QUEUE_SPAN)
         now = table.times[-1]
+        if self.plateau is not None and table.columns[running][-1] > self.plateau:
+            self.plateau = None
         queue = table.columns[waiting][since:]
         polls = len(queue)
         if now - table.times[since] < _QUEUE_WHOLE or not sum(queue) >= _QUEUE_DEEP * polls:
             return
-        if sum([one >= 1 for one in queue]) >= _QUEUE_SHARE * polls:
-            self.seen = (max(sum(table.columns[running][since:]) / polls, 1.0), now)
+        if sum([one >= 1 for one in queue]) < _QUEUE_SHARE * polls:
+            return
+        levels = table.columns[running][since:]
+        self.seen = (max(sum(levels) / polls, 1.0), now)
+        most = max(levels)
+        full = max(table.columns[kv_usage][since:]) >= _KV_FULL
+        turned_over = table.increase(served, since) >= _PLATEAU_TURNS
+        if not full and turned_over and levels.count(most) >= _QUEUE_SHARE * polls:
+            self.plateau = most
 
     def value(self, now: float) -> float | None:
-        return self.seen[0] if self.seen is not None and now - self.seen[1] <= self._kept else None
+        recent = self.seen[0] if self.seen is not None and now - self.seen[1] <= self._kept else None
+        return min((one for one in (recent, self.plateau) if one is not None), default=None)
 
 
 def slo_capacity(

@@ -63,7 +63,7 @@ class Decision:
         if polls.continuous and polls.decodes(polls.grown[GAPS], polls.grown[FINISHED]):
             self.idle_gap.observe(now, polls.level, polls.grown[GAPS], polls.grown[GAP_SECONDS])
         self.kv.observe(now, columns[at.RUNNING][-1], columns[at.KV_USAGE][-1])
-        self.observed.update(table, at.RUNNING, at.WAITING)
+        self.observed.update(table, at.RUNNING, at.WAITING, at.SERVED, at.KV_USAGE)
         self.service_time.update(table, at.SERVED_SECONDS, at.SERVED)
 
         kv = self.kv.value

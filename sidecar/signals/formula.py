@@ -53,5 +53,14 @@ def provenance(formula: Formula, way: Way | None) -> Provenance:
     """What `signal_info` says of a formula's signal."""
     if way is not None:
         return Provenance(formula.signal, Status.OK, way.method, way.source, Scope.ENGINE)
-    wanted = " or ".join(" and ".join(way.needs) for way in formula.ways)
-    return Provenance(formula.signal, Status.NOT_EXPOSED, Method.DERIVED, note=f"needs {wanted}")
+    return Provenance(formula.signal, Status.NOT_EXPOSED, Method.DERIVED, note=f"needs {_wanted(formula)}")
+
+
+def unusable(formula: Formula) -> Provenance:
+    """What is said of a formula's signal whose inputs are there with numbers that can't be."""
+    note = f"needs {_wanted(formula)}: can't be used now"
+    return Provenance(formula.signal, Status.INVALID, Method.DERIVED, note=note)
+
+
+def _wanted(formula: Formula) -> str:
+    return " or ".join(" and ".join(way.needs) for way in formula.ways)

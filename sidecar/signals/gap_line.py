@@ -28,6 +28,10 @@ _BIN = 1.25  # width of a level's bin, as a factor
 _HALF_LIFE = 600.0
 _FEW, _ENOUGH = 10, 100  # gaps of a poll, and of a bin, below which they say nothing
 _LIGHT_SHARE, _LIGHT_LEVEL = 0.12, 2.0  # levels that show what an idle engine does
+_APART, _FAR_APART = (
+    1.5,
+    2.0,
+)  # heaviest level over lightest, from which a line is drawn; from heavy ones alone
 _STEEPEST = 0.02  # the slope is at least this share of the gap
 
 
@@ -87,7 +91,8 @@ class IdleGap:
     def value(self, most: float) -> float | None:
         """a, where a replica can run `most` requests at once; None when nothing is known.
 
-        Without a light level seen it is the seed, else half of the smallest mean gap.
+        A line through levels that are all heavy is believed where they lie far enough apart; else a is the seed,
+        or half of the smallest mean gap.
         """
         points = self._points.values()
         if not points:
@@ -95,9 +100,10 @@ class IdleGap:
         lowest = min([y for _, y in points])
         levels = [x for x, _ in points]
         lightest = min(levels)
-        if lightest > max(_LIGHT_SHARE * most, _LIGHT_LEVEL):
+        span = max(levels) / lightest if self._slopes else 1.0
+        if lightest > max(_LIGHT_SHARE * most, _LIGHT_LEVEL) and (self.seed or span < _FAR_APART):
             return min(self.seed, lowest) if self.seed else 0.5 * lowest
-        if max(levels) / lightest >= 1.5 and self._slopes:
+        if span >= _APART:
             slope = max(median(sorted(self._slopes.values())), 0.0)
             intercept = median(sorted([y - slope * x for x, y in points]))
             idle = min(max(intercept, 0.5 * lowest), lowest)

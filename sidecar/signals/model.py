@@ -145,6 +145,7 @@ class ModelSignals:
                 for place, pool in decision.idle_gap.bins.items()
             },
             "observed": None if seen is None else [seen[0], seen[1] + clock_offset],
+            "plateau": decision.observed.plateau,
         }
 
     def restore(self, saved: Mapping[str, Any], clock_offset: float, mono: float) -> None:
@@ -159,3 +160,5 @@ class ModelSignals:
         if saved["observed"] is not None:
             requests, seen = saved["observed"]
             decision.observed.seen = (float(requests), min(float(seen) - clock_offset, mono))
+        if saved.get("plateau") is not None:  # not in states of before
+            decision.observed.plateau = float(saved["plateau"])

@@ -7,10 +7,11 @@ from dataclasses import replace
 from math import nan
 from operator import itemgetter
 
+from sidecar.schema import Status
 from sidecar.signals.accepted import Objectives
 from sidecar.signals.catalogue import FORMULAS
 from sidecar.signals.energy import COST, ENERGY, Meter
-from sidecar.signals.formula import Formula, Way, choose, provenance
+from sidecar.signals.formula import Formula, Way, choose, provenance, unusable
 from sidecar.signals.gap_line import FROM_GAPS, IDLE_GAP
 from sidecar.signals.inputs import bind, models_of
 from sidecar.signals.model import ABSENT_ROWS, ROWS, ModelSignals
@@ -18,7 +19,17 @@ from sidecar.signals.peaks import GAUGES
 from sidecar.signals.service_time import FROM_CONFIG, SERVICE_TIME
 from sidecar.signals.settings import GpuFigures, ReadGpus, Settings
 from sidecar.signals.state import Remembered, freeze
-from sidecar.snapshot import EMPTY_LAYOUT, Block, Labels, Layout, LayoutBuilder, Provenance, Series, Snapshot
+from sidecar.snapshot import (
+    EMPTY_LAYOUT,
+    Block,
+    Labels,
+    Layout,
+    LayoutBuilder,
+    Provenance,
+    Series,
+    Snapshot,
+    is_absent,
+)
 
 #: Models of one target that are derived for; beyond these a model's own signals are still there.
 MOST_MODELS = 256
@@ -57,6 +68,7 @@ class Signals:
         self._models: dict[str, ModelSignals] = {}
         self._active: list[ModelSignals] = []
         self._seen: Layout | None = None
+        self._told_by: tuple[Provenance, ...] = ()  # what was said of the runtime's signals then
         self._layout: Layout = EMPTY_LAYOUT
         self._pick: Callable[[Sequence[float]], tuple[float, ...]] = tuple
         self._values: list[float] = []
@@ -74,7 +86,7 @@ class Signals:
         if not data.layout.size:
             return self._block([nan] * len(self._values), present=nan)
         objectives_changed = self._objectives.read(snapshot.extra)
-        if data.layout is not self._seen or objectives_changed:
+        if data.layout is not self._seen or objectives_changed or snapshot.provenance is not self._told_by:
             self._compile(snapshot)
         if not snapshot.up:
             return self._block(self._held(), present=1.0)
@@ -146,7 +158,7 @@ class Signals:
     # When series have changed ---------------------------------------------------------------------
 
     def _compile(self, snapshot: Snapshot) -> None:
-        self._seen = snapshot.data.layout
+        self._seen, self._told_by = snapshot.data.layout, snapshot.provenance
         base: Labels = (("target", snapshot.target), ("runtime", snapshot.runtime))
         places: list[int] = []
         build = LayoutBuilder()
@@ -154,8 +166,13 @@ class Signals:
         chosen = choose((ENERGY, COST), self._facts)
         models = list(models_of(snapshot.data.layout).items())
         self._tell_of_more(snapshot.target, len(models))
+        lost: set[str] = set()
         for name, series in models[:MOST_MODELS]:
-            ways = self._ways(name, series)
+            usable = _usable(series, snapshot)
+            ways = self._ways(name, usable)
+            if usable is not series:
+                lost |= self._ways(name, series).keys() - ways.keys()
+                series = usable
             if not any(signal in ways for signal in _FROM_A_MODEL):
                 continue
             chosen = ways | chosen
@@ -169,7 +186,7 @@ class Signals:
             self._active.append(model)
         self._values = ABSENT_ROWS * len(self._active)
         self._forget_the_oldest()
-        places += self._add_of_target(build, base, chosen)
+        places += self._add_of_target(build, base, chosen, lost)
         self._layout = build.build() if places else EMPTY_LAYOUT
         self._pick = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 
@@ -198,8 +215,11 @@ class Signals:
         for name in list(self._models)[: max(len(self._models) - MOST_MODELS, 0)]:
             del self._models[name]
 
-    def _add_of_target(self, build: LayoutBuilder, base: Labels, chosen: dict[str, Way]) -> list[int]:
-        """Series that belong to the target as a whole; with one model they are that model's."""
+    def _add_of_target(
+        self, build: LayoutBuilder, base: Labels, chosen: dict[str, Way], lost: set[str]
+    ) -> list[int]:
+        """Series that belong to the target as a whole; with one model they are that model's. `lost` are the
+        signals that would be there if what the page says could be used."""
         first = len(self._active) * len(ROWS)
         energy, cost, present, measured, seeded = range(first, first + 5)
         places = []
@@ -211,7 +231,10 @@ class Signals:
         if "cost_total" in chosen:
             build.add("cost_total", (*labels, ("currency", self.settings.currency)))
             places.append(cost)
-        self.provenance = tuple(provenance(formula, chosen.get(formula.signal)) for formula in FORMULAS)
+        self.provenance = tuple(
+            unusable(formula) if formula.signal in lost else provenance(formula, chosen.get(formula.signal))
+            for formula in FORMULAS
+        )
         for record in self.provenance:
             told = _told(record)
             build.add("signal_info", (*base, *told))
@@ -222,6 +245,20 @@ class Signals:
             build.add("signal_info", (*base, *_told(provenance(SERVICE_TIME, FROM_CONFIG))))
             places.append(seeded)
         return places
+
+
+def _usable(series: tuple[Series, ...], snapshot: Snapshot) -> tuple[Series, ...]:
+    """The series without those that are on the page with a number that can't be."""
+    invalid = {one.signal.partition(":")[0] for one in snapshot.provenance if one.status is Status.INVALID}
+    if not invalid:
+        return series
+    values = snapshot.data.values
+    return tuple(
+        one
+        for one in series
+        if one.signal.name not in invalid
+        or not is_absent(values[one.start] + (values[one.sum_index] if one.bounds else 0.0))
+    )
 
 
 def _facts(settings: Settings, gpus: GpuFigures) -> frozenset[str]:

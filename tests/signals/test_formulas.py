@@ -181,6 +181,11 @@ def test_without_a_light_level_it_is_the_seed_or_half_of_the_smallest() -> None:
     assert observed(IdleGap(0.09), [40, 64]).value(64) == pytest.approx(lowest)  # a seed that can't be
 
 
+def test_heavy_levels_far_apart_make_a_line_and_a_seed_is_believed_before_it() -> None:
+    assert observed(IdleGap(), [16, 24, 40, 64]).value(64) == pytest.approx(0.01)
+    assert observed(IdleGap(0.009), [16, 24, 40, 64]).value(64) == 0.009
+
+
 def test_one_level_says_nine_tenths_of_its_gap() -> None:
     assert observed(IdleGap(), [2]).value(64) == pytest.approx(0.9 * 0.0104)
 
@@ -232,31 +237,58 @@ def test_kv_capacity_forgets_exactly_what_it_saw(polls: list[tuple[float, float,
         assert kv.value == max(median(sorted(one for _, one in seen)), 1.0)
 
 
+#: Columns of the tables here: running, waiting, served, KV cache usage.
+OBSERVED = (0, 1, 2, 3)
+
+
 def test_observed_capacity_is_what_runs_while_a_queue_stands() -> None:
     observed = ObservedCapacity()
-    rows: list[tuple[float, ...]] = [(2.0 * place, 48.0, 6.0) for place in range(14)]
-    observed.update(table(rows), 0, 1)
+    rows: list[tuple[float, ...]] = [(2.0 * place, 47.0 + place % 3, 6.0, place, 0.5) for place in range(14)]
+    observed.update(table(rows), *OBSERVED)
     assert observed.value(26) is None  # not for 30 s yet
-    rows += [(28.0, 48.0, 6.0), (30.0, 50.0, 6.0)]
-    observed.update(table(rows), 0, 1)
+    rows += [(28.0, 48.0, 6.0, 14, 0.5), (30.0, 50.0, 6.0, 15, 0.5)]
+    observed.update(table(rows), *OBSERVED)
     assert observed.value(30) == pytest.approx(48, rel=0.01)
     assert observed.value(30 + 601) is None
 
 
 def test_observed_capacity_is_kept_for_as_long_as_the_settings_say() -> None:
     decision = Decision(Settings(observed_kept=3600.0), None)
-    rows = [(2.0 * place, 48.0, 6.0) for place in range(16)]
+    rows = [(2.0 * place, 47.0 + place % 3, 6.0, place, 0.5) for place in range(16)]
     for _ in range(2):
-        decision.observed.update(table(rows), 0, 1)
-        assert decision.observed.value(30 + 3600) == pytest.approx(48)
+        decision.observed.update(table(rows), *OBSERVED)
+        assert decision.observed.value(30 + 3600) == pytest.approx(48, rel=0.01)
         assert decision.observed.value(30 + 3601) is None
         decision.restarted()
         assert decision.observed.value(30) is None, "another process may have other limits"
 
 
+def test_a_plateau_under_a_queue_is_what_the_engine_has_slots_for() -> None:
+    observed = ObservedCapacity()
+    rows: list[tuple[float, ...]] = [(2.0 * at, 24.0 - (at % 6 == 0), 9.0, at, 0.5) for at in range(16)]
+    observed.update(table(rows), *OBSERVED)
+    assert observed.value(30 + 86_400) == 24.0
+    observed.update(table([*rows, (32.0, 25.0, 0.0, 16, 0.5)]), *OBSERVED)
+    assert observed.value(32 + 601) is None, "it ran more"
+
+
+@pytest.mark.parametrize(
+    ("served", "usage"),
+    [(0.0, 0.5), (1.0, 0.93)],
+    ids=["nothing comes and goes: it hangs", "its KV cache is full"],
+)
+def test_a_plateau_of_something_else_is_forgotten(served: float, usage: float) -> None:
+    observed = ObservedCapacity()
+    observed.update(table([(2.0 * at, 24.0, 9.0, served * at, usage) for at in range(16)]), *OBSERVED)
+    assert observed.value(30 + 600) == 24.0
+    assert observed.value(30 + 601) is None
+
+
 def test_a_queue_that_comes_and_goes_shows_no_capacity() -> None:
     observed = ObservedCapacity()
-    observed.update(table([(2.0 * place, 48.0, 12.0 * (place % 2)) for place in range(20)]), 0, 1)
+    observed.update(
+        table([(2.0 * place, 48.0, 12.0 * (place % 2), place, 0.5) for place in range(20)]), *OBSERVED
+    )
     assert observed.value(40) is None
 
 

@@ -45,7 +45,7 @@ def test_service_time_idle_gap_and_observed_limit_go_on_in_another_process() -> 
     assert [block.values[one.start] for one in seed] == [1]  # the service time isn't this process's own
     later = after.feed(replica.snapshot(5000 + 700, FULL))
     assert later is not None
-    assert isnan(later.get("capacity_requests", limit="observed"))
+    assert later.get("capacity_requests", limit="observed") == 64  # a plateau: what it has slots for
     assert not after.problems
 
 
