@@ -8,7 +8,7 @@ from math import inf, nan
 
 from sidecar.probe.stream import Outcome
 from sidecar.schema import PROBE_RESULTS, Method, Scope, Status
-from sidecar.snapshot import EMPTY_LAYOUT, Block, Layout, LayoutBuilder, Provenance
+from sidecar.snapshot import EMPTY_BLOCK, EMPTY_LAYOUT, Block, Layout, LayoutBuilder, Provenance
 
 _TAIL = (0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0)
 #: Bounds in seconds: those of vLLM's own histograms, so that a threshold which is exact there is exact here.
@@ -66,7 +66,10 @@ class Figures:
         self._target = target
         self._models: dict[str, _Model] = {}
         self._source = ""
-        self._key: tuple[object, ...] = ()
+        self._recorded = 0
+        self._state: tuple[object, ...] = ()  # what `_block` was made for
+        self._block = EMPTY_BLOCK
+        self._key: tuple[object, ...] = ()  # what `_layout` was made for
         self._layout: Layout = EMPTY_LAYOUT
         self.provenance: tuple[Provenance, ...] = ()
 
@@ -75,6 +78,7 @@ class Figures:
         until `stale_at`, a moment of the snapshots' monotonic clock."""
         of = self._models.setdefault(model, _Model())
         self._source = source
+        self._recorded += 1
         of.results[outcome.result] += 1
         of.success, of.stale_at = float(outcome.ok), stale_at
         of.generated += outcome.generated
@@ -89,14 +93,18 @@ class Figures:
         """What is known at `now`; None before the first probe."""
         if not self._models:
             return None
-        first = any(one.first.numbers[-2] for one in self._models.values())
-        gaps = any(one.gaps.numbers[-2] for one in self._models.values())
-        key = (runtime, self._source, len(self._models), first, gaps)
-        if key != self._key:
-            self._key = key
-            self._compile(runtime, first, gaps)
-        values = [number for model in self._models.values() for number in model.numbers(now)]
-        return Block(self._layout, (*values, *(1.0,) * len(self.provenance)))
+        models = self._models.values()
+        state = (runtime, self._recorded, *(now < one.stale_at for one in models))
+        if state != self._state:
+            self._state = state
+            first = any(one.first.numbers[-2] for one in models)
+            gaps = any(one.gaps.numbers[-2] for one in models)
+            if (key := (runtime, self._source, len(models), first, gaps)) != self._key:
+                self._key = key
+                self._compile(runtime, first, gaps)
+            values = [number for one in models for number in one.numbers(now)]
+            self._block = Block(self._layout, (*values, *(1.0,) * len(self.provenance)))
+        return self._block
 
     def _compile(self, runtime: str, first: bool, gaps: bool) -> None:
         base = {"target": self._target} | ({"runtime": runtime} if runtime else {})

@@ -1,0 +1,100 @@
+"""A server that answers a completion exactly as a test wants, down to the byte and the moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+@dataclass
+class Scripted:
+    """What was asked of it: heads, and bodies as JSON."""
+
+    port: int
+    scheme: str = "http"
+    heads: list[str] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Scripted]]
+
+
+def event(body: object) -> bytes:
+    return b"data: " + (body if isinstance(body, bytes) else json.dumps(body).encode()) + b"\n\n"
+
+
+def token(text: str = " a", end: str | None = None) -> bytes:
+    return event({"choices": [{"index": 0, "text": text, "finish_reason": end}]})
+
+
+def usage(tokens: int, prompt: int = 12) -> bytes:
+    return event({"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
+
+
+def refusal(status: str, *more: str) -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *more, "Content-Length: 0", "", ""]).encode()
+
+
+DONE = event(b"[DONE]")
+
+
+@asynccontextmanager
+async def serve_script(
+    script: Script | bytes, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Scripted]:
+    """`script` writes after each request's head and body, or is what is written."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                length = next(
+                    int(line.split(":")[1])
+                    for line in head.splitlines()
+                    if line.lower().startswith("content-length:")
+                )
+                server.heads.append(head)
+                server.bodies.append(json.loads(await reader.readexactly(length)))
+                if isinstance(script, bytes):
+                    writer.write(script)
+                    await writer.drain()
+                else:
+                    await script(writer)
+        finally:
+            tasks.discard(task)
+            writer.close()
+
+    listener = await asyncio.start_server(connection, "127.0.0.1", 0, ssl=tls)
+    server = Scripted(listener.sockets[0].getsockname()[1], "https" if tls else "http")
+    try:
+        yield server
+    finally:
+        listener.close()
+        running = list(tasks)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+@pytest.fixture
+def serve() -> Serve:
+    return serve_script
