@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import logging
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from sidecar import __version__
+from sidecar.commands.tell import Parser
 
 #: Command → what it does. The module `sidecar.commands.<name>` is imported only when it is asked for.
 COMMANDS: dict[str, str] = {
@@ -34,11 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Exit code 0: fine, 1: something was found wrong, 2: can't be used as asked."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = next((word for word in given if word in COMMANDS), None)
-    parser = argparse.ArgumentParser(
-        prog="inference-sidecar",
-        description="One telemetry schema for every inference runtime.",
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="inference-sidecar", description="One telemetry schema for every inference runtime.")
     parser.add_argument("--version", action="version", version=f"inference-sidecar {__version__}")
     levels = ["debug", "info", "warning", "error"]
     parser.add_argument(
@@ -47,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     module: ModuleType | None = None
     for name, what in COMMANDS.items():
-        sub = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
+        sub = commands.add_parser(name, help=what, description=what)
         if name == asked:
             module = importlib.import_module("sidecar.commands." + name.replace("-", "_"))
             module.configure(sub)

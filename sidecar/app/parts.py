@@ -32,7 +32,7 @@ def registry_of(config: Config) -> Registry:
     problems = []
     for place, entry in enumerate(config.mappings):
         try:
-            mapping = parse_mapping(entry, f"mappings[{place}]")
+            mapping = parse_mapping(entry)
         except ValueError as error:
             problems.append(config.problem(("mappings", place), str(error)))
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from sidecar.app import registry_of
+from sidecar.commands.tell import tell
 from sidecar.config import Config, ConfigError, SecretFile, effective_yaml, load
 from sidecar.gpu.pod_resources import MISSING
 from sidecar.outputs.web_config import read_web_config
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             problems = [asdict(problem) for problem in error.problems]
             print(json.dumps({"ok": False, "problems": problems}, indent=2))
         else:
-            print(f"{error}\n{args.file or 'the command line'} can't be used", file=sys.stderr)
+            tell(f"{error}\n{args.file or 'the command line'} can't be used")
         return 2
     notes = list(notes_on(config))
     if args.json:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(effective_yaml(config), end="")
         for note in notes:
-            print(f"note: {note}", file=sys.stderr)
+            tell(f"note: {note}")
     return 0
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from sidecar.commands.tell import tell
 from sidecar.outputs.dashboards.files import files
 
 NAME = "dashboards"
@@ -25,6 +25,6 @@ def run(options: argparse.Namespace) -> int:
             path.write_text(text, encoding="utf-8")
             print(path)
     except OSError as error:
-        print(f"dashboards: {options.out} can't be written: {error.strerror}", file=sys.stderr)
+        tell(f"dashboards: {options.out} can't be written: {error.strerror}")
         return 2
     return 0

@@ -6,17 +6,17 @@ import argparse
 import asyncio
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan, nan
 
 from sidecar.app import Application
-from sidecar.config import Config, ConfigError, load_bytes
+from sidecar.commands.tell import tell
+from sidecar.config import Config, load_bytes
 from sidecar.config.quantities import parse_duration
 from sidecar.gpu.simulated import SimulatedSource
 from sidecar.history import Table
-from sidecar.outputs.server import ListenError
+from sidecar.outputs.server import ListenError, split_address
 from sidecar.simulator.demo import demo_server
 from sidecar.simulator.server import SimulatedVllm
 from sidecar.snapshot import Snapshot
@@ -66,13 +66,14 @@ def run(options: argparse.Namespace) -> int:
     try:
         seconds = parse_duration(options.seconds)
     except ValueError:
-        print(f"demo: --for {options.seconds}: not a time; write it like 60s or 5m", file=sys.stderr)
+        tell(f"demo: --for {options.seconds}: not a time; write it like 60s or 5m")
         return 2
     logging.getLogger("sidecar").setLevel(logging.WARNING)
     try:
+        split_address(options.listen)
         asyncio.run(_show(seconds, options.listen))
-    except (ConfigError, ListenError) as error:
-        print(f"demo: {error}", file=sys.stderr)
+    except ListenError as error:
+        tell(f"demo: {error}")
         return 2
     return 0
 

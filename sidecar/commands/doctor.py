@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from yarl import URL
 from sidecar.app import registry_of
 from sidecar.app.parts import address_of, fetcher_of, settings_of
 from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
+from sidecar.commands.tell import tell
 from sidecar.config import Config, ConfigError, Target, load
 from sidecar.pipeline import Settings, TargetPipeline
 from sidecar.pipeline.diagnose import Diagnosis, diagnose
@@ -58,16 +58,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.subject is None and not options.rules:
-        print("doctor: name a target, a page or --rules FILE", file=sys.stderr)
+        tell("doctor: name a target, a page or --rules FILE")
         return 2
     try:
         found = [_check_rules(options)] if options.rules else []
         found += [_examine(options)] if options.subject is not None else []
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        tell(error)
         return 2
     except (UnreadableError, ParserMissing) as error:
-        print(f"doctor: {error}", file=sys.stderr)
+        tell(f"doctor: {error}")
         return 2
     return max(found)
 
@@ -94,9 +94,7 @@ def _examine(options: argparse.Namespace) -> int:
     registry = registry_of(config)
     target = _target(options, config)
     if options.runtime != "auto" and options.runtime not in registry.names:
-        print(
-            f"doctor: unknown runtime {options.runtime}; known: {', '.join(registry.names)}", file=sys.stderr
-        )
+        tell(f"doctor: unknown runtime {options.runtime}; known: {', '.join(registry.names)}")
         return 2
     if target is None:
         pipeline, snapshot = _page(options, registry)
@@ -137,7 +135,7 @@ def _target(options: argparse.Namespace, config: Config) -> Target | None:
 def _page(options: argparse.Namespace, registry: Registry) -> tuple[TargetPipeline, Snapshot]:
     body = read_file(options.subject)
     if cut(body):
-        print("doctor: no newline at the end: the page may be cut", file=sys.stderr)
+        tell("doctor: no newline at the end: the page may be cut")
     pipeline = TargetPipeline(Settings(name="page", runtime=options.runtime), registry)
     return pipeline, pipeline.feed({"metrics": answer_of(body)}, time=time.time(), mono=0.0)
 
@@ -167,7 +165,7 @@ def report(subject: str, diagnosis: Diagnosis) -> str:
     """The diagnosis for a terminal of 80 columns."""
     ok = [record for record in diagnosis.signals if record.status is Status.OK]
     lines = [
-        f"{'target':10}{subject}: {'up' if diagnosis.up else 'down'}",
+        *_wrapped("target", f"{subject}: {'up' if diagnosis.up else 'down'}"),
         *_wrapped(
             "runtime",
             f"{diagnosis.runtime or 'unknown'} {diagnosis.version}".strip()
@@ -195,7 +193,12 @@ def report(subject: str, diagnosis: Diagnosis) -> str:
 
 def _wrapped(head: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=f"{head:10}", subsequent_indent=" " * 10, break_on_hyphens=False
+        text,
+        WIDTH,
+        initial_indent=f"{head:10}",
+        subsequent_indent=" " * 10,
+        break_on_hyphens=False,
+        break_long_words=False,
     ) or [head]
 
 

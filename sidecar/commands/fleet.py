@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from sidecar.commands.tell import tell
 from sidecar.config import ConfigError
 from sidecar.config.quantities import parse_duration, parse_share
 from sidecar.fleet.discover import PORT, Dns, File, Source, Static, urls
@@ -28,20 +28,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True
     )
     where.add_argument(
-        "--dns", metavar="NAME[:PORT]", help=f"headless service of the pods; the port is {PORT} unless given"
+        "--dns", metavar="NAME", help=f"headless service of the pods, NAME or NAME:PORT (port {PORT})"
     )
     where.add_argument("--file", type=Path, metavar="FILE", help="a list in Prometheus' file_sd form")
     where.add_argument(
-        "--sidecar", action="append", metavar="HOST[:PORT]", help="an address; may be repeated"
+        "--sidecar",
+        action="append",
+        metavar="HOST",
+        help=f"an address, HOST or HOST:PORT (port {PORT}); may be repeated",
     )
-    parser.add_argument("--listen", default="0.0.0.0:9845", metavar="HOST:PORT", help="%(default)s")
+    parser.add_argument(
+        "--listen", default="0.0.0.0:9845", metavar="HOST:PORT", help="own pages (%(default)s)"
+    )
     parser.add_argument("--grpc-listen", metavar="HOST:PORT", help="serve KEDA's external scaler, e.g. :9846")
     parser.add_argument("--grpc-cert", type=Path, metavar="FILE", help="certificate of the scaler, PEM")
     parser.add_argument("--grpc-key", type=Path, metavar="FILE", help="its key, PEM")
     parser.add_argument("--grpc-client-ca", type=Path, metavar="FILE", help="only clients of this authority")
     parser.add_argument("--web-config", type=Path, metavar="FILE", help="TLS and users of the own pages")
-    parser.add_argument("--interval", type=_duration, default=5.0, help="how often a sidecar is read (5s)")
-    parser.add_argument("--timeout", type=_duration, default=4.0, help="deadline of a reading (4s)")
+    parser.add_argument(
+        "--interval", type=_duration, default=5.0, metavar="TIME", help="how often a sidecar is read (5s)"
+    )
+    parser.add_argument(
+        "--timeout", type=_duration, default=4.0, metavar="TIME", help="deadline of a reading (4s)"
+    )
     parser.add_argument("--https", action="store_true", help="the sidecars speak TLS")
     parser.add_argument("--ca", type=Path, metavar="FILE", help="authority of the sidecars' certificates")
     parser.add_argument("--server-name", default="", metavar="NAME", help="name in their certificates")
@@ -54,7 +63,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--router-requests", type=_selector, metavar="METRIC", help="counter of all requests")
     parser.add_argument(
-        "--target-utilisation", type=_share, default=0.8, help="of a replica's capacity, for the first answer"
+        "--target-utilisation",
+        type=_share,
+        default=0.8,
+        metavar="SHARE",
+        help="of a replica's capacity that it should carry, for the first answer from zero (80%%)",
     )
 
 
@@ -62,14 +75,17 @@ def run(options: argparse.Namespace) -> int:
     """0: told to stop. 2: the command line or a file can't be used, or an address can't be had."""
     try:
         asyncio.run(_serve(options))
-    except (ConfigError, ListenError, ValueError) as error:
-        print(f"fleet: {error}", file=sys.stderr)
+    except ConfigError as error:
+        tell(error)
+        return 2
+    except (ListenError, ValueError) as error:
+        tell(f"fleet: {error}")
         return 2
     except ImportError as error:
-        print(f"fleet: {error.name} is missing: pip install 'inference-sidecar[keda]'", file=sys.stderr)
+        tell(f"fleet: {error.name} is missing: pip install 'inference-sidecar[keda]'")
         return 2
     except OSError as error:
-        print(f"fleet: {error.filename}: {error.strerror}", file=sys.stderr)
+        tell(f"fleet: {error.filename}: {error.strerror}")
         return 2
     return 0
 
@@ -121,14 +137,14 @@ def _source(options: argparse.Namespace) -> Source:
 def _duration(text: str) -> float:
     seconds = _told(parse_duration, text)
     if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("from 100ms to 1h")
+        raise argparse.ArgumentTypeError(f"{text} isn't between 100ms and 1h")
     return seconds
 
 
 def _share(text: str) -> float:
     share = _told(parse_share, text)
     if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError("above 0, at most 100%")
+        raise argparse.ArgumentTypeError(f"{text} isn't above 0 and at most 100%")
     return share
 
 

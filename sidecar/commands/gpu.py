@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterable
 
+from sidecar.commands.tell import folded, tell
 from sidecar.config import Config, ConfigError, ConfigFile
 from sidecar.gpu.reading import GpuNote, GpuReading
 from sidecar.gpu.source import open_source
@@ -41,8 +42,11 @@ def run(options: argparse.Namespace) -> int:
         config = ConfigFile(options.config, options.set).config
         switched_off = config.gpu.source == "none"
         reading = asyncio.run(_read(config))
-    except (ConfigError, ValueError) as error:
-        print(f"gpu: {error}", file=sys.stderr)
+    except ConfigError as error:
+        tell(error)
+        return 2
+    except ValueError as error:
+        tell(f"gpu: {error}")
         return 2
     fine = reading.ok or switched_off
     form = "json" if options.json else options.format
@@ -53,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(SWITCHED_OFF if switched_off else table(reading))
     if form == "text":
-        for line in _why(reading.notes):
-            print(f"gpu: {line}", file=sys.stderr)
+        for line in _why(reading.notes, {}):
+            tell(f"gpu: {line}")
     return 0 if fine else 1
 
 
@@ -106,32 +110,51 @@ def _json(reading: GpuReading) -> dict[str, object]:
     }
 
 
-_COLUMNS = ("GPU", "name", "up", "busy", "SM", "memory", "power", "temp", "energy", "used by")
+_COLUMNS = ("GPU", "up", "busy", "SM", "memory", "power", "temp", "energy", "used by")
 
 
 def table(reading: GpuReading) -> str:
-    """A line for each GPU or instance, then what was not available and why."""
-    rows = [_COLUMNS, *_rows(reading.block)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-    state = "ok" if reading.ok else "failed"
-    if len(rows) == 1:
-        lines = ["no GPU"]
-    return "\n".join([f"source {reading.source}: {state}", *lines, *_why(reading.notes)])
+    """The GPUs by number, a line for each one or instance, then what was not available and why: 80 columns."""
+    block = reading.block
+    names = _names(block)
+    lines = [f"source {reading.source}: {'ok' if reading.ok else 'failed'}"]
+    lines += [f"GPU {name}: {' '.join(_known_as(block, uuid))}" for uuid, name in names.items()]
+    if names:
+        rows = [_COLUMNS, *_rows(block, names)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        lines += [
+            "",
+            *(
+                "  ".join(cell.ljust(at) for cell, at in zip(row, widths, strict=True)).rstrip()
+                for row in rows
+            ),
+        ]
+    else:
+        lines.append("no GPU")
+    lines += [""] if names and reading.notes else []
+    return "\n".join([*lines, *map(folded, _why(reading.notes, names))])
 
 
-def _rows(block: Block) -> Iterable[tuple[str, ...]]:
-    places: dict[tuple[str, str], None] = {}
-    names: dict[str, str] = {}
-    for series in block.layout.series:
-        uuid, instance = series.label("gpu_uuid"), series.label("gpu_instance")
-        if series.signal.name == "gpu_info":
-            names[uuid] = series.label("name")
-        if uuid:
-            places.setdefault((uuid, instance))
-    for uuid, instance in sorted(places):
+def _names(block: Block) -> dict[str, str]:
+    """UUID → the number that it goes by here: its index, or its place where no index is known."""
+    uuids = sorted({uuid for series in block.layout.series if (uuid := series.label("gpu_uuid"))})
+    index = {one.label("gpu_uuid"): one.label("index") for one in block.layout.find("gpu_info")}
+    found = {uuid: index.get(uuid) or f"#{place}" for place, uuid in enumerate(uuids)}
+    return dict(sorted(found.items(), key=lambda pair: (len(pair[1]), pair[1])))
+
+
+def _known_as(block: Block, uuid: str) -> Iterable[str]:
+    return [uuid, *(one.label("name") for one in block.layout.find("gpu_info", gpu_uuid=uuid))]
+
+
+def _rows(block: Block, names: dict[str, str]) -> Iterable[tuple[str, ...]]:
+    places = {
+        (series.label("gpu_uuid"), series.label("gpu_instance"))
+        for series in block.layout.series
+        if series.label("gpu_uuid")
+    }
+    order = list(names)
+    for uuid, instance in sorted(places, key=lambda one: (order.index(one[0]), one[1])):
         board = not instance
 
         def get(signal: str, *, leaf: bool = False, uuid: str = uuid, instance: str = instance) -> float:
@@ -139,19 +162,17 @@ def _rows(block: Block) -> Iterable[tuple[str, ...]]:
                 return block.get(signal, gpu_uuid=uuid, gpu_instance=instance)
             return block.get(signal, gpu_uuid=uuid) if not instance else float("nan")
 
-        limit = get("gpu_power_limit_watts")
         users = [
             series.label("target") or series.label("pod")
             for series in block.layout.find("gpu_allocation_info", gpu_uuid=uuid, gpu_instance=instance)
         ]
         yield (
-            uuid if board else f"  {instance}",
-            names.get(uuid, "") if board else "",
+            names[uuid] if board else f"{names[uuid]}/{instance}",
             {0.0: "no", 1.0: "yes"}.get(get("gpu_up"), ""),
             _text(get("gpu_utilization_ratio"), "{:.0%}"),
             _text(get("gpu_sm_active_ratio", leaf=True), "{:.0%}"),
             _share(get("gpu_memory_used_bytes", leaf=True), get("gpu_memory_total_bytes", leaf=True)),
-            _text(get("gpu_power_watts"), "{:.0f}") + _text(limit, "/{:.0f} W"),
+            _text(get("gpu_power_watts"), "{:.0f}") + _text(get("gpu_power_limit_watts"), "/{:.0f} W"),
             _text(get("gpu_temperature_celsius"), "{:.0f} °C"),
             _text(get("gpu_energy_joules_total") / 3.6e6, "{:.2f} kWh"),
             ", ".join(users),
@@ -166,14 +187,18 @@ def _share(used: float, total: float) -> str:
     return _text(used / 2**30, "{:.1f}") + _text(total / 2**30, "/{:.1f} GiB")
 
 
-def _why(notes: Iterable[GpuNote]) -> list[str]:
-    """What is not there, the same reason on one line."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+def _why(notes: Iterable[GpuNote], names: dict[str, str]) -> list[str]:
+    """What is not there: the same readings of several GPUs for the same reason are said once. Without `names`
+    a GPU goes by its UUID."""
+    missing: dict[tuple[str, str], dict[str, None]] = {}
     for note in notes:
-        what = grouped.setdefault((note.gpu, note.detail or note.reason), [])
-        if note.what not in what:
-            what.append(note.what)
+        missing.setdefault((note.gpu, note.detail or note.reason), {})[note.what] = None
+    lacking: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (gpu, detail), what in missing.items():
+        lacking.setdefault((tuple(what), detail), []).append(names.get(gpu, gpu))
+    of = " of GPU" if names else " of"
     return [
-        f"not available{f' of {gpu}' if gpu else ''}: {', '.join(what)} ({detail})"
-        for (gpu, detail), what in grouped.items()
+        f"not available{f'{of} {named}' if (named := ', '.join(filter(None, gpus))) else ''}: "
+        f"{', '.join(what)} ({detail})"
+        for (what, detail), gpus in lacking.items()
     ]

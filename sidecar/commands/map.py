@@ -11,6 +11,7 @@ from typing import Any
 
 from sidecar.app import registry_of
 from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
+from sidecar.commands.tell import tell
 from sidecar.config import ConfigError, load
 from sidecar.gpu import pages as gpu_pages
 from sidecar.outputs.prometheus.page import render_blocks
@@ -38,15 +39,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.target and len(options.page) > 1:
-        print("map: --target names one page's target; several are named by their files", file=sys.stderr)
+        tell("map: --target names one page's target; several are named by their files")
         return 2
     try:
         registry = registry_of(load(options.config))
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        tell(error)
         return 2
     if options.runtime != "auto" and options.runtime not in registry.names:
-        print(f"map: unknown runtime {options.runtime}; known: {', '.join(registry.names)}", file=sys.stderr)
+        tell(f"map: unknown runtime {options.runtime}; known: {', '.join(registry.names)}")
         return 2
     blocks: list[Block] = []
     rows: list[dict[str, Any]] = []
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             body = read_file(name)
         except UnreadableError as error:
-            print(f"map: {error}", file=sys.stderr)
+            tell(f"map: {error}")
             return 2
         target = options.target or ("local" if len(options.page) == 1 else Path(name).stem)
         pipeline = TargetPipeline(Settings(name=target, runtime=options.runtime), registry)
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _complain(name: str, body: bytes, pipeline: TargetPipeline, snapshot: Snapshot) -> int:
     def say(text: str) -> None:
-        print(f"map: {name}: {text}", file=sys.stderr)
+        tell(f"map: {name}: {text}")
 
     if not snapshot.up:
         say(snapshot.reasons.get("scrape", "not understood"))

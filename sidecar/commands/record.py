@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import csv
-import sys
 import time
 from pathlib import Path
 
+from sidecar.commands.tell import tell
 from sidecar.config.quantities import parse_duration
 from sidecar.targets.failure import FetchError
 from sidecar.targets.fetch import Fetcher
@@ -28,19 +28,19 @@ def run(options: argparse.Namespace) -> int:
     try:
         every = parse_duration(options.every)
     except ValueError as error:
-        print(f"record: --every {options.every}: {error}", file=sys.stderr)
+        tell(f"record: --every {options.every}: {error}")
         return 2
     if options.count < 1 or every <= 0:
-        print("record: --count and --every must be above 0", file=sys.stderr)
+        tell("record: --count and --every must be above 0")
         return 2
     out = Path(options.out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        print(f"record: {out}: {error.strerror}", file=sys.stderr)
+        tell(f"record: {out}: {error.strerror}")
         return 2
     failed = asyncio.run(_record(options.target, out, every, options.count))
-    print(f"record: {options.count - failed} of {options.count} pages in {out}", file=sys.stderr)
+    tell(f"record: {options.count - failed} of {options.count} pages in {out}")
     return 1 if failed else 0
 
 
@@ -63,7 +63,7 @@ async def _record(url: str, out: Path, every: float, count: int) -> int:
                 except FetchError as error:
                     result, size = error.result, 0
                     failed += 1
-                    print(f"record: {name}: {error.detail}", file=sys.stderr)
+                    tell(f"record: {name}: {error.detail}")
                 index.writerow([name, f"{epoch:.3f}", result, f"{(loop.time() - began) * 1e3:.1f}", size])
                 lines.flush()
     return failed

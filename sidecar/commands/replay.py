@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sidecar.app import registry_of, stages_of
 from sidecar.commands.pages import UnreadableError, answer_of, read_file
+from sidecar.commands.tell import tell
 from sidecar.config import ConfigError, load
 from sidecar.outputs.prometheus.page import render_blocks
 from sidecar.pipeline import Settings, TargetPipeline
@@ -43,21 +44,21 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
     pages = sorted(path for path in folder.glob("*") if path.name.endswith(PAGE_ENDINGS))
     if not pages:
-        print(f"replay: {folder}: no page ({', '.join(PAGE_ENDINGS)}) in it", file=sys.stderr)
+        tell(f"replay: {folder}: no page ({', '.join(PAGE_ENDINGS)}) in it")
         return 2
     try:
         config = load(Path(options.config) if options.config else None)
         registry = registry_of(config)
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        tell(error)
         return 2
     try:
         times = _times(folder, options.interval)
     except (OSError, ValueError, csv.Error) as error:
-        print(f"replay: {folder / INDEX}: {error}", file=sys.stderr)
+        tell(f"replay: {folder / INDEX}: {error}")
         return 2
     if fault := _fault(options, registry):
-        print(f"replay: {fault}", file=sys.stderr)
+        tell(f"replay: {fault}")
         return 2
     pipeline = TargetPipeline(Settings(runtime=options.runtime), registry, stages_of(config))
     writer = csv.writer(sys.stdout) if options.csv else None
@@ -74,10 +75,10 @@ def run(options: argparse.Namespace) -> int:
         snapshot = pipeline.feed({"metrics": answer}, time=time, mono=time)
         if not snapshot.up:
             code = 1
-            print(f"replay: {page.name}: {snapshot.reasons.get('scrape', '')}", file=sys.stderr)
+            tell(f"replay: {page.name}: {snapshot.reasons.get('scrape', '')}")
         elif not pipeline.runtime:
             code = 1
-            print(f"replay: {page.name}: {pipeline.detection}; name it with --runtime", file=sys.stderr)
+            tell(f"replay: {page.name}: {pipeline.detection}; name it with --runtime")
         if writer is not None:
             writer.writerow([f"{time:g}", page.name, *(_cell(snapshot, name) for name in options.csv)])
     if writer is None and snapshot is not None:
@@ -116,10 +117,17 @@ def _rows(index: Path) -> Iterator[tuple[str, float]]:
             name = row.get("file") or row.get("page") or row.get("name")
             moment = row.get("epoch") or row.get("time")
             if name and moment:
-                time = float(moment)
-                if not isfinite(time):
-                    raise ValueError(f"{moment} is no time")
-                yield Path(name).name, time
+                yield Path(name).name, _moment(moment)
+
+
+def _moment(text: str) -> float:
+    """Seconds. Raises ValueError."""
+    try:
+        if isfinite(time := float(text)):
+            return time
+    except ValueError:
+        pass
+    raise ValueError(f"{text[:40]!r} is no time in seconds")
 
 
 def _cell(snapshot: Snapshot, asked: str) -> str:

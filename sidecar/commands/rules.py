@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from sidecar.commands.tell import tell
 from sidecar.config import ConfigError, load
 from sidecar.slo.configured import objectives_of
 from sidecar.slo.rules import Group, Options, groups, operator, plain
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         objectives = objectives_of(load(args.config))
     except ConfigError as error:
-        print(f"{error}\n{args.config} can't be used", file=sys.stderr)
+        tell(f"{error}\n{args.config} can't be used")
         return 2
     by = tuple(label.strip() for label in args.by.split(",") if label.strip())
     base = args.runbook_base if args.runbook_base.endswith(("/", "=")) else args.runbook_base + "/"
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             (args.out / f"{name}{suffix}").write_text(_text(args.format, name, found), encoding="utf-8")
             print(f"{args.out / name}{suffix}")
     except OSError as error:
-        print(f"{args.out} can't be written: {error.strerror}", file=sys.stderr)
+        tell(f"{args.out} can't be written: {error.strerror}")
         return 2
     return 0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 
 from sidecar.app import Application
+from sidecar.commands.tell import tell
 from sidecar.config import ConfigError, ConfigFile
 from sidecar.outputs.server import ListenError
 
@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         asyncio.run(_serve(ConfigFile(options.config, options.set)))
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        tell(error)
         return 2
     except ListenError as error:
-        print(f"run: {error}", file=sys.stderr)
+        tell(f"run: {error}")
         return 2
     return 0
 

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from difflib import get_close_matches
 from math import isnan, nan
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from sidecar.autoscale.table import Row, table
 from sidecar.autoscale.traffics import SCENES, Scene
 from sidecar.autoscale.verdict import judge
 from sidecar.commands.pages import UnreadableError, answer_of, read_file
+from sidecar.commands.tell import tell
 from sidecar.config import Config, ConfigError, load
 from sidecar.config.quantities import parse_duration
 from sidecar.pipeline import Settings, TargetPipeline
@@ -47,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--traffic",
         action="append",
         metavar="NAME|DIR",
-        help=f"one of {', '.join(SCENES)}, or a folder of pages as `record` writes them; may be repeated",
+        help="a built-in one (--list shows them; step unless given), or a folder of pages as `record` writes "
+        "them; may be repeated",
     )
     parser.add_argument(
         "--interval",
@@ -82,8 +85,11 @@ def run(options: argparse.Namespace) -> int:
         policies = read_policies(options.policy) if options.policy is not None else [DEMAND]
         tuned = _tuning(load(options.config))
         scenes = [_scene(name, options, tuned.objectives) for name in options.traffic or ["step"]]
-    except (PolicyError, RecordingError, UnreadableError, ConfigError) as error:
-        print(f"simulate: {error}", file=sys.stderr)
+    except ConfigError as error:
+        tell(error)
+        return 2
+    except (PolicyError, RecordingError, UnreadableError) as error:
+        tell(f"simulate: {error}")
         return 2
     rows = [_one(scene, policy, tuned, options) for scene in scenes for policy in policies]
     if options.json:
@@ -110,7 +116,12 @@ def _bar(scene: Scene, policy: Policy) -> Callable[[float], None] | None:
         share = second / scene.seconds
         bar = "#" * round(30 * share)
         end = "\r" if share < 1 else "\n"
-        print(f"{scene.name} / {policy.name} [{bar:30}] {share:4.0%}", end=end, file=sys.stderr, flush=True)
+        print(
+            f"{scene.name:.16} / {policy.name:.22} [{bar:30}] {share:4.0%}",
+            end=end,
+            file=sys.stderr,
+            flush=True,
+        )
 
     return progress
 
@@ -139,7 +150,8 @@ def _scene(name: str, options: argparse.Namespace, objectives: Objectives) -> Sc
         moments = _recording(Path(name), options.interval)
         scene = scene_of(Path(name).name, moments, times=options.times, objectives=objectives)
     else:
-        raise RecordingError(f"{name} is no folder and none of {', '.join(SCENES)}")
+        near = "".join(f"; the nearest is {one}" for one in get_close_matches(name, SCENES, n=1))
+        raise RecordingError(f"{name} is no folder and no traffic{near}; --list shows all")
     return scene if options.cold_start is None else replace(scene, cold_start=options.cold_start)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 KeyPath = tuple[str | int, ...]
 
 WIDTH = 80
+_LONGEST_KEY = 70
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _SECRET = re.compile(r"password|passwd|token|secret|authorization|credential|bearer|key", re.IGNORECASE)
 
@@ -37,7 +38,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        said = ": ".join(part for part in (place, self.key, self.message) if part)
+        key = "" if place == f"--set {self.key}" else _short(self.key)
+        said = ": ".join(part for part in (place, key, self.message) if part)
         lines = _wrapped(said, "", "    ") + (_wrapped(self.mend, "    ", "    ") if self.mend else [])
         return "\n".join(lines)
 
@@ -127,6 +129,11 @@ def kind_of(value: object) -> str:
     if isinstance(value, int | float):
         return "a number"
     return "nothing" if value is None else "text"
+
+
+def _short(key: str) -> str:
+    """A key path without its middle, where it is too long for a line."""
+    return key if len(key) <= _LONGEST_KEY else f"{key[:40]}…{key[-20:]}"
 
 
 def _wrapped(text: str, first: str, later: str) -> list[str]:

@@ -38,7 +38,7 @@ def parse_duration(text: str) -> float:
         return float(text)
     found = _DURATION.fullmatch(text)
     if found is None or not text:
-        raise ValueError("not a duration")
+        raise ValueError("not a duration; write it like 800ms, 5s or 1h30m")
     parts = zip(found.groups(), _SECONDS.values(), strict=True)
     return float(sum((Decimal(number) * unit for number, unit in parts if number), Decimal(0)))
 

@@ -230,16 +230,18 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:4])
 
 
-def parse_mapping(data: Any, origin: str) -> Mapping:
+def parse_mapping(data: Any, origin: str = "") -> Mapping:
     """Validate a mapping. Raises ValueError that names the origin and each fault."""
     try:
         return Mapping.model_validate(data)
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".removeprefix(": ")
-            for fault in error.errors()
-        )
-        raise ValueError(f"{origin}: {faults}") from None
+        faults = "; ".join(map(_said, error.errors()))
+        raise ValueError(f"{origin}: {faults}".removeprefix(": ")) from None
+
+
+def _said(fault: Any) -> str:
+    where, what = ".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what
 
 
 def load_mapping(path: Path) -> Mapping:

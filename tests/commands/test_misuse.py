@@ -79,3 +79,31 @@ def test_replay_knows_the_mappings_of_its_config(tmp_path: Path, capsys: pytest.
     )
     assert main(["replay", str(tmp_path), "--config", str(config), "--csv", "requests_running"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "0,0000.txt,3"
+
+
+def test_a_mapping_that_cannot_be_used_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "mappings: [{runtime: custom, signals: {requests_runing: [{metric: x, type: gauge}]}}]\n"
+    )
+    assert main(["check-config", str(config)]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "mappings[0]: signals.requests_runing: the schema has no such signal" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["demo", "--listen", "nowhere"], "demo: listen=nowhere can't be read: it is host:port"),
+        (["gpu", "--set", "gpu.source=magic"], '--set gpu.source: "magic" isn\'t one of auto,'),
+        (["record", "--target", "http://a", "--out", "/", "--every", "soon"], "write it like 800ms"),
+        (["simulate", "--traffic", "dayly"], "no traffic; the nearest is daily; --list shows all"),
+    ],
+)
+def test_what_is_wrong_with_the_command_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err

@@ -82,8 +82,8 @@ def test_the_last_one_counts() -> None:
     [
         ("interval", "isn't key=value"),
         ("=5s", "isn't key=value"),
-        ("intervall=5s", "--set intervall: intervall: unknown key\n    did you mean interval?"),
-        ("interval=5x", '--set interval: interval: "5x" isn\'t a duration'),
+        ("intervall=5s", "--set intervall: unknown key\n    did you mean interval?"),
+        ("interval=5x", '--set interval: "5x" isn\'t a duration'),
         ("targets.aa.url=x", '--set targets.aa.url: targets: has no entry named "aa"\n    did you mean a?'),
         ("targets[5].url=x", "[5] would leave a gap"),
         ("listen.port=1", "isn't an address"),
