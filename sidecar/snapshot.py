@@ -186,7 +186,7 @@ class Snapshot:
             self.up,
             self.data,
             self.life,
-            (*self.provenance, *provenance),
+            self.provenance + provenance if provenance else self.provenance,
             (*self.extra, block),
             self.reasons,
             self.reread,

@@ -13,12 +13,16 @@ from sidecar.pipeline import Stage, TargetPipeline
 from sidecar.probe import Figures, Prober
 from sidecar.probe import Settings as ProbeSettings
 from sidecar.runtimes.registry import Registry
+from sidecar.schema import Status
 from sidecar.signals import Signals
-from sidecar.snapshot import Snapshot
+from sidecar.snapshot import Provenance, Snapshot
 from sidecar.targets.poll import Poller
 from sidecar.targets.target import Target
 
 log = logging.getLogger(__name__)
+
+#: Statuses of a signal that the page has, and of which nothing or not all is served.
+_WITHHELD = frozenset((Status.TYPE_MISMATCH, Status.CONFLICT, Status.INVALID, Status.DROPPED))
 
 
 class TargetRunner:
@@ -55,6 +59,8 @@ class TargetRunner:
         self._expiry: asyncio.TimerHandle | None = None
         self._epoch = 0
         self._was: tuple[bool, str, str] | None = None
+        self._covered: tuple[Provenance, ...] = ()
+        self._withheld: set[str] = set()
 
     @property
     def page_url(self) -> str:
@@ -153,7 +159,29 @@ class TargetRunner:
             else:
                 log.warning("target %s answers, but %s", self.config.name, reason)
         self._was = now
+        if self.pipeline.coverage is not self._covered:
+            self._tell_coverage()
         for kind, count in (("cap", self.pipeline.dropped), ("malformed_line", self.pipeline.bad_lines)):
             if count > self._told[kind]:
                 self._dropped(self.config.name, kind, count - self._told[kind])
                 self._told[kind] = count
+
+    def _tell_coverage(self) -> None:
+        """Log what can't be used of the page from now on, and that it can be again."""
+        self._covered = self.pipeline.coverage
+        withheld = {one.signal: one for one in self._covered if one.status in _WITHHELD}
+        new: dict[tuple[Status, str], list[str]] = {}
+        for name in withheld.keys() - self._withheld:
+            new.setdefault((withheld[name].status, withheld[name].note), []).append(name)
+        for (status, note), names in sorted(new.items()):
+            log.warning(
+                "target %s: %s: %s%s",
+                self.config.name,
+                status.replace("_", " "),
+                ", ".join(sorted(names)),
+                note and f" ({note})",
+            )
+        back = self._withheld & {one.signal for one in self._covered if one.status is Status.OK}
+        if back:
+            log.info("target %s: can be used again: %s", self.config.name, ", ".join(sorted(back)))
+        self._withheld = set(withheld)

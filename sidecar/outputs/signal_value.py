@@ -100,12 +100,16 @@ def _part(
     values = tuple(
         float(block.values[series.start]) for series, block in declared if is_present(series, block)
     )
+    told = {one.status for one in snapshot.provenance if one.signal.partition(":")[0] == signal.name}
+    cut = Status.DROPPED in told or (Status.INVALID in told and len(values) < len(declared))
+    if cut and snapshot.data.layout.series:
+        return _Part(snapshot.target, reason="absent")  # the others' sum would be a part only
     if values:
         return _Part(snapshot.target, values, age(snapshot, now))
     if not snapshot.up or not snapshot.data.layout.series:
         return _Part(snapshot.target, reason="blind")
-    status = next((one.status for one in snapshot.provenance if one.signal == signal.name), Status.OK)
-    return _Part(snapshot.target, reason="absent" if declared and status is Status.OK else "")
+    there = Status.OK in told or not told
+    return _Part(snapshot.target, reason="absent" if declared and there else "")
 
 
 def _shared_part(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sidecar.pipeline.target import TargetPipeline
-from sidecar.schema import Kind, Method, Status
-from sidecar.snapshot import Provenance, Snapshot, is_absent
+from sidecar.schema import Status
+from sidecar.snapshot import Provenance, Snapshot
 
 MOST_BAD_LINES = 5
 MOST_FAMILIES = 6
@@ -63,7 +63,6 @@ def diagnose(pipeline: TargetPipeline, snapshot: Snapshot) -> Diagnosis:
         findings += [
             *_page(pipeline),
             *_coverage(snapshot),
-            *_unusable(snapshot),
             *_life(snapshot),
             *_own(pipeline),
             *_plausible(snapshot),
@@ -117,31 +116,12 @@ def _coverage(snapshot: Snapshot) -> Iterator[Finding]:
     for record in snapshot.provenance:
         if record.status in (Status.TYPE_MISMATCH, Status.CONFLICT):
             yield Finding(Level.PROBLEM, f"{record.signal}: {record.note or record.status.value}")
+        elif record.status is Status.INVALID:
+            yield Finding(Level.PROBLEM, f"{record.signal}: {record.note}", "look at the page with `record`")
         elif record.status is Status.NEEDS_FLAG:
             yield Finding(Level.NOTE, f"{record.signal} is off", record.note)
         elif record.signal == "request_slots" and record.status is not Status.OK:
             yield Finding(Level.NOTE, "the number of request slots is not known", "set `capacity.slots`")
-
-
-def _unusable(snapshot: Snapshot) -> Iterator[Finding]:
-    """Counts that are on the page and make no sense. A gauge may well be without a value for a while."""
-    data = snapshot.data
-    native = {
-        record.signal.partition(":")[0]
-        for record in snapshot.provenance
-        if record.status is Status.OK and record.method is Method.NATIVE
-    }
-    for signal, series in data.layout.by_signal.items():
-        kind = series[0].signal.kind
-        places = [one.count_index if kind is Kind.HISTOGRAM else one.start for one in series]
-        lost = sum(is_absent(data.values[place]) for place in places)
-        if lost and signal in native and kind is not Kind.GAUGE:
-            why = "buckets that aren't cumulative, " if kind is Kind.HISTOGRAM else ""
-            yield Finding(
-                Level.PROBLEM,
-                f"{signal}: {lost} of {len(series)} series can't be used: {why}NaN, infinite or negative",
-                "look at the page with `record`",
-            )
 
 
 def _life(snapshot: Snapshot) -> Iterator[Finding]:

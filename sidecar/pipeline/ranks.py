@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from sidecar.exposition import Reading, Sample, Shape
 
@@ -47,7 +48,7 @@ class Ranks:
         kinds = {_kind(sample, rank_labels) for sample in now if sample.type in COUNTED}
         self._settle(now, rank_labels)
         for sample, value in zip(self._shape.samples if self._shape else (), self._values, strict=True):
-            counted = sample.type in COUNTED and value == value
+            counted = sample.type in COUNTED and 0 <= value < inf
             if counted and sample not in now and _kind(sample, rank_labels) in kinds:
                 self._held[sample] = self._held.get(sample, 0.0) + value
         shown = {sample: value for sample, value in self._held.items() if _kind(sample, rank_labels) in kinds}

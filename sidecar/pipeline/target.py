@@ -63,6 +63,9 @@ class TargetPipeline:
         self.bad_lines = 0
         self.shape = Shape((), {}, ())
         self.binding: Binding | None = None
+        self.coverage: tuple[Provenance, ...] = ()  # what is there of the schema now, and why not
+        self._told_by: Binding | None = None  # that it is of, while
+        self._unusable: list[int] = []  # of its outputs can't be used
         self._former: Adapter | None = None  # of what answered before something else seemed to
         self._page = self.shape  # as it came, that the binding is for
         self._reread = False
@@ -166,13 +169,18 @@ class TargetPipeline:
         self.adapter.observe(reading)
         whole = self._ranks.keep(reading, self.adapter.rank_labels)
         binding = self._bind(whole)
-        values = binding.evaluate(whole.values, healthy=self.facts.live is not False)
+        unusable: list[int] = []
+        values = binding.evaluate(whole.values, healthy=self.facts.live is not False, unusable=unusable)
         if self._resets.restarted(binding, values, self.facts.start_time):
             self._restarted(reading)
             # Again: what was held or counted up of the old process is forgotten now.
             whole, binding = reading, self._bind(reading)
-            values = binding.evaluate(whole.values, healthy=self.facts.live is not False)
+            unusable.clear()
+            values = binding.evaluate(whole.values, healthy=self.facts.live is not False, unusable=unusable)
             self._resets.begin(binding, values)
+        if binding is not self._told_by or unusable != self._unusable:
+            self._told_by, self._unusable = binding, unusable
+            self.coverage = binding.told(unusable)
         self._data, self._data_at = Block(binding.layout, values), mono
         self._progress.feed(binding, whole.values, self._data, mono)
         self._judge(time)
@@ -276,7 +284,7 @@ class TargetPipeline:
         stale = not mono - self._data_at <= self.settings.staleness
         if stale:
             self._data = EMPTY_BLOCK
-        provenance = self.binding.provenance if self.binding is not None and not stale else ()
+        provenance = () if stale else self.coverage
         life = self._life.block(self.runtime, self._health, self._startup.phases(), self.facts, provenance)
         snapshot = Snapshot(
             target=self.settings.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -209,8 +209,8 @@ class Adapter:
         self._highest.clear()
 
     def risen(self, key: tuple[str, str], bound: float) -> float:
-        """The highest value that an estimate has had, 0 at least; NaN loses against a number."""
-        self._highest[key] = value = max(self._highest.get(key, 0.0), bound)
+        """The highest value that an estimate has had, 0 at least; NaN and infinity lose against a number."""
+        self._highest[key] = value = max(self._highest.get(key, 0.0), bound if bound < inf else 0.0)
         return value
 
     def known(self, **facts: Any) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf, nan
 from operator import itemgetter
 
+from sidecar.schema import Kind, Status
 from sidecar.snapshot import Layout, Provenance
+
+#: What some runtimes write into a gauge that has no value now.
+SENTINEL = -1.0
 
 #: A value that data can't describe: called with the block's values so far and the raw ones.
 Computed = Callable[[list[float], Sequence[float]], float]
@@ -91,21 +96,39 @@ class Binding:
     amounts: tuple[int, ...]  # counters and gauges: finite and never negative
     ranges: tuple[tuple[int, float, float], ...]
     falling: tuple[int, ...]  # outputs whose fall means a restart
+    records: Mapping[
+        int, str
+    ]  # for the outputs that a rule reads: the signal of `provenance` that tells of it
+    counts: frozenset[int]  # of these: what has no business to be NaN, a gauge has
+    signed: frozenset[int]  # sums of histograms: the only outputs that may be negative
 
-    def evaluate(self, raw: Sequence[float], *, healthy: bool = True) -> tuple[float, ...]:
-        """The block's values; NaN where absent."""
+    def evaluate(
+        self, raw: Sequence[float], *, healthy: bool = True, unusable: list[int] | None = None
+    ) -> tuple[float, ...]:
+        """The block's values; NaN where absent. Into `unusable` come the outputs that the page has with a number
+        that can't be: of a histogram its first, or that of its sum."""
+        refused: list[int] = [] if unusable is None else unusable
         out: list[float] = list(self.copies(raw)) if raw else [nan] * self.layout.size
         for group in self.columns:
             ranks = [take(raw) for take in group.picks]
             for place, ranked in zip(group.places, zip(*ranks, strict=True), strict=True):
                 out[place] = sum(ranked)
+            if not all(min(rank) >= 0 for rank in ranks):
+                for place, ranked in zip(group.places, zip(*ranks, strict=True), strict=True):
+                    self._below_zero(place, ranked, out, refused)
         for one in self.sums:
-            total = sum([raw[slot] for slot in one.slots])
+            parts = [raw[slot] for slot in one.slots]
+            total = sum(parts)
             if one.minus:
                 total -= sum([raw[slot] for slot in one.minus])
             out[one.place] = total * one.factor
+            if parts and not min(parts) >= 0:
+                self._below_zero(one.place, parts, out, refused)
         for fold in self.folds:
-            out[fold.place] = fold.how([raw[slot] for slot in fold.slots]) * fold.factor
+            parts = [raw[slot] for slot in fold.slots]
+            out[fold.place] = fold.how(parts) * fold.factor
+            if not min(parts) >= 0:
+                self._below_zero(fold.place, parts, out, refused)
         for place, value in self.constants:
             out[place] = value
         if self.assumed:
@@ -116,17 +139,63 @@ class Binding:
             buckets = out[start:stop]
             if not (buckets[0] >= 0 and sum(buckets) < inf and buckets == sorted(buckets)):
                 out[start : stop + 1] = [nan] * (stop + 1 - start)  # not cumulative: no histogram
+                refused.append(start)
             elif not -inf < out[stop] < inf:
                 out[stop] = nan
+                refused.append(stop)
         for place, low, high in self.ranges:
             if not low <= out[place] <= high:
-                out[place] = nan
+                self._refuse(place, out, refused)
         for place, compute in self.computed:
             out[place] = compute(out, raw)
         for place in self.amounts:
             if not 0 <= out[place] < inf:
-                out[place] = nan
+                self._refuse(place, out, refused)
         return tuple(out)
+
+    def _below_zero(self, place: int, parts: Sequence[float], out: list[float], refused: list[int]) -> None:
+        """A part below 0 hides in a sum. That of what a histogram observed may have one."""
+        if place not in self.signed and any(part < 0 for part in parts):
+            out[place] = nan
+            if place not in self.counts and any(part < 0 and part != SENTINEL for part in parts):
+                refused.append(place)
+
+    def _refuse(self, place: int, out: list[float], refused: list[int]) -> None:
+        value, out[place] = out[place], nan
+        if place in self.counts or (value == value and value != SENTINEL):
+            refused.append(place)
+
+    def told(self, unusable: Iterable[int]) -> tuple[Provenance, ...]:
+        """`provenance` while these outputs can't be used."""
+        lost = Counter(self.records[place] for place in unusable if place in self.records)
+        if not lost:
+            return self.provenance
+        all_of = Counter(self.records[one.start] for one in self.layout.series if one.start in self.records)
+        kinds = {name: series[0].signal.kind for name, series in self.layout.by_signal.items()}
+        return tuple(
+            replace(
+                one,
+                status=Status.INVALID,
+                note=f"{lost[one.signal]} of {all_of[one.signal]} series can't be used: "
+                + _IMPOSSIBLE[kinds[one.signal.partition(":")[0]]],
+            )
+            if one.signal in lost
+            else one
+            for one in self.provenance
+        )
+
+
+_IMPOSSIBLE = {
+    Kind.GAUGE: "out of range, infinite or negative",
+    Kind.COUNTER: "NaN, infinite or negative",
+    Kind.HISTOGRAM: "buckets that aren't cumulative, NaN, infinite or negative",
+}
+
+
+def total(raw: Sequence[float], slots: Sequence[int]) -> float:
+    """The sum of counts; NaN when one of them is below 0, which no count is."""
+    parts = [raw[slot] for slot in slots]
+    return sum(parts) if not parts or min(parts) >= 0 else nan
 
 
 def largest(values: Sequence[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, nan
@@ -50,6 +51,7 @@ class Build:
         self._computed: list[tuple[int, Computed]] = []
         self._ranges: list[tuple[int, float, float]] = []
         self._estimates: set[int] = set()
+        self._cut: list[tuple[str, Labels]] = []  # series over the cap
         self._provenance: dict[str, Provenance] = {}
 
     def model_of(self, sample: Sample) -> str:
@@ -94,6 +96,7 @@ class Build:
         rows = len(bounds) + 3 if SIGNALS[signal].kind is Kind.HISTOGRAM else 1
         if self._rows + rows > self._max:
             self.dropped += rows
+            self._cut.append((signal, labels))
             return None
         self._rows += rows
         start = self._layout.add(signal, labels, bounds)
@@ -200,9 +203,11 @@ class Build:
             amounts.append(one.start)
             if one.signal.kind is Kind.COUNTER and one.start not in self._estimates:
                 falling.append(one.start)
+        provenance = self._complete_provenance(layout)
+        records = self._records(layout)
         return Binding(
             layout=layout,
-            provenance=self._complete_provenance(layout),
+            provenance=provenance,
             unmapped=self._unmapped(),
             copies=pick(self._order),
             columns=grouped,
@@ -216,6 +221,9 @@ class Build:
             amounts=tuple(amounts),
             ranges=tuple(self._ranges),
             falling=tuple(falling),
+            records=records,
+            counts=frozenset(records).intersection(falling),
+            signed=frozenset(stop for _, stop in histograms),
         )
 
     def _complete_provenance(self, layout: Layout) -> tuple[Provenance, ...]:
@@ -224,7 +232,33 @@ class Build:
         for signal in RUNTIME:
             if signal.name not in said:
                 self.note(self.missing(signal.name))
+        cut = Counter(self._record_of(signal, labels) for signal, labels in self._cut)
+        for name, series in cut.items():
+            note = f"{series} series are over max_series ({self._max})"
+            known = self._provenance.get(name) or self.missing(name)
+            self._provenance[name] = replace(known, status=Status.DROPPED, note=note)
         return tuple(self._provenance.values())
+
+    def _records(self, layout: Layout) -> dict[int, str]:
+        """For the places that a rule reads from the page, the record that tells of them."""
+        ours = {place for place, _ in self._computed} | set(self._assumed)
+        ours |= {place for place, value in self._constants if value != value}  # a histogram without a sum
+        records = {}
+        for one in layout.series:
+            name = self._record_of(one.signal.name, one.labels)
+            for place in {one.start, one.sum_index if one.bounds else one.start} - ours:
+                records[place] = name
+        return records
+
+    def _record_of(self, signal: str, labels: Labels) -> str:
+        """The record that tells of a series: `requests_total:error` before `requests_total`."""
+        own = {value for _, value in labels}
+        found = [
+            name
+            for name in self._provenance
+            if name.partition(":")[0] == signal and own.issuperset(name.split(":")[1:])
+        ]
+        return max(found, key=len, default=signal)
 
     def missing(self, signal: str) -> Provenance:
         why = self.mapping.absent.get(signal) or self.mapping.absent.get(signal.partition(":")[0])

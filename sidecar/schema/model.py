@@ -45,6 +45,22 @@ class Status(StrEnum):
     TYPE_MISMATCH = "type_mismatch"
     CONFLICT = "conflict"
     NOT_OBSERVABLE = "not_observable"
+    INVALID = "invalid"
+    DROPPED = "dropped"
+
+
+#: What the label `status` of `signal_info` says.
+STATUSES: dict[Status, str] = {
+    Status.OK: "it is there",
+    Status.NOT_EXPOSED: "the runtime's page doesn't have it",
+    Status.NEEDS_FLAG: "the runtime has it behind a flag, which `doctor` names",
+    Status.TYPE_MISMATCH: "the page has it as another type than expected: withheld",
+    Status.CONFLICT: "two things claim it: withheld",
+    Status.NOT_OBSERVABLE: "this runtime can't tell it",
+    Status.INVALID: "numbers of it on the page can't be (NaN, infinite, negative, out of range, buckets that"
+    " aren't cumulative): its series with such a number are absent until it makes sense again",
+    Status.DROPPED: "series of it are left out: the target has more than `max_series`",
+}
 
 
 class Scope(StrEnum):

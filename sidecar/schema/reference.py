@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.schema import GROUPS, Agg, Signal
+from sidecar.schema.model import STATUSES
 
 _INTRO = """\
 # Metrics
@@ -14,6 +15,17 @@ watts, celsius, hertz, ratios from 0 to 1. Counters end in `_total`. A value tha
 Beside the labels of the table each signal of a target carries `target` and `runtime`, and `model_name` where it
 belongs to a model (`model_version` on Triton, `rank` with `per_rank: true`). A name once released never gets
 another meaning; a rename keeps the old name for two minor versions.
+"""
+
+_STATUSES = """
+## Statuses of a signal
+
+The label `status` of `inference_signal_info`; `doctor`, `map`, `/v1/signals` and the status page give the
+reason as well. Whatever isn't `ok` is absent or, where only some of its series are lost, a part:
+`/v1/signals/{name}` gives no number then.
+
+| status | meaning |
+|---|---|
 """
 
 _AGGREGATION = {
@@ -33,6 +45,8 @@ def reference_markdown() -> str:
             f"\n## {title}\n\n| metric | type | labels | over ranks | meaning |\n|---|---|---|---|---|\n"
         )
         parts.extend(map(_row, signals))
+    parts.append(_STATUSES)
+    parts.extend(f"| `{status}` | {meaning} |\n" for status, meaning in STATUSES.items())
     return "".join(parts)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sidecar.schema import Method
+from sidecar.schema import Status as Coverage
 from sidecar.slo import formulas
 from sidecar.slo.account import Status
 from sidecar.slo.check import check_against_bounds
 from sidecar.slo.objective import AVAILABILITY, BAD_OUTCOMES, GOOD_OUTCOMES, Objective
-from sidecar.snapshot import Labels, Layout, Provenance, Series
+from sidecar.snapshot import Block, Labels, Layout, Provenance, Series, is_absent
 
 #: Index of "no event of these is good": read as a constant 0.
 NOTHING = -1
@@ -51,18 +52,20 @@ def models_of(layout: Layout) -> tuple[str, ...]:
 
 
 def measure(
-    objective: Objective, model: str, layout: Layout, provenance: dict[str, Provenance] | None = None
+    objective: Objective, model: str, block: Block, provenance: dict[str, Provenance] | None = None
 ) -> Measure:
-    """Where the events of an objective and a model are in a layout, or why they can't be told."""
-    known = provenance or {}
+    """Where the events of an objective and a model are in a block, or why they can't be told."""
+    known, layout = provenance or {}, block.layout
     if objective.signal == AVAILABILITY:
-        return _availability(model, layout, known)
+        return _availability(model, block, known)
     sources: list[Source] = []
     for part, (signal, threshold) in enumerate(objective.terms):
         series = tuple(_of_model(layout, signal, model))
         if not series:
             return Measure(Status.NOT_MEASURABLE, reason=_absent(signal, known.get(signal)))
         for one in series:
+            if why := _unusable(one, block, known):
+                return Measure(Status.NOT_MEASURABLE, reason=why)
             found = _latency(objective, part, threshold, one, known.get(signal))
             if isinstance(found, str):
                 return Measure(Status.NOT_MEASURABLE, reason=found)
@@ -82,6 +85,16 @@ def _absent(signal: str, provenance: Provenance | None) -> str:
     return f"{reason} ({provenance.status}{': ' + provenance.note if provenance.note else ''})"
 
 
+def _unusable(series: Series, block: Block, provenance: dict[str, Provenance]) -> str:
+    """Why a series that is on the page says nothing at present; empty when it does."""
+    signal = series.signal.name
+    if not is_absent(block.values[series.count_index if series.bounds else series.start]):
+        return ""
+    told = (one for one in provenance.values() if one.signal.partition(":")[0] == signal)
+    note = next((one.note for one in told if one.status is Coverage.INVALID), None)
+    return "" if note is None else f"{signal} is on the page with numbers that can't be ({note})"
+
+
 def _latency(
     objective: Objective, part: int, threshold: float, series: Series, provenance: Provenance | None
 ) -> Source | str:
@@ -99,10 +112,12 @@ def _latency(
     return "; ".join(one.message for one in findings) + note
 
 
-def _availability(model: str, layout: Layout, provenance: dict[str, Provenance]) -> Measure:
+def _availability(model: str, block: Block, provenance: dict[str, Provenance]) -> Measure:
     sources: list[Source] = []
-    outcomes = list(_of_model(layout, "requests_total", model))
+    outcomes = list(_of_model(block.layout, "requests_total", model))
     for series in outcomes:
+        if why := _unusable(series, block, provenance):
+            return Measure(Status.NOT_MEASURABLE, reason=why)
         identity, outcome, at = (series.signal.name, series.labels), series.label("outcome"), series.start
         if outcome in GOOD_OUTCOMES:
             sources.append(Source(0, identity, (), at, at, at))
@@ -115,6 +130,9 @@ def _availability(model: str, layout: Layout, provenance: dict[str, Provenance])
     ]
     if not outcomes:
         return Measure(Status.NOT_MEASURABLE, reason=_absent("requests_total", told[0] if told else None))
+    cut = next((one for one in told if one.status is Coverage.DROPPED), None)
+    if cut is not None:  # perhaps just those that failed
+        return Measure(Status.NOT_MEASURABLE, reason=f"an outcome of requests_total is left out: {cut.note}")
     if all(one.good_at_least != NOTHING for one in sources):
         notes = "; ".join(one.note for one in told if one.note)
         reason = "no outcome of requests_total tells of a failure" + (f" ({notes})" if notes else "")

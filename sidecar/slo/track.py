@@ -10,7 +10,7 @@ from sidecar.slo.account import Account, Status
 from sidecar.slo.objective import GOODPUT, Objective
 from sidecar.slo.ring import Ring
 from sidecar.slo.sources import NOTHING, Measure, Source, measure, models_of
-from sidecar.snapshot import EMPTY_LAYOUT, Layout, Snapshot, is_absent
+from sidecar.snapshot import EMPTY_LAYOUT, Layout, Provenance, Snapshot, is_absent
 
 #: Objectives × models of one target; more are refused and told.
 MOST_ACCOUNTS = 512
@@ -54,6 +54,7 @@ class Track:
     epoch: int | None = None
     started: float = nan
     layout: Layout = EMPTY_LAYOUT
+    provenance: tuple[Provenance, ...] = ()
     readings: list[Reading] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Track:
         if not snapshot.up or not snapshot.data.layout.series:
             return
         restarted = self._restarted(snapshot)
-        if snapshot.data.layout is not self.layout:
+        if snapshot.data.layout is not self.layout or snapshot.provenance is not self.provenance:
             self._compile(snapshot, restarted)
         increases, restarted = self._increases(snapshot.data.values, restarted)
         self._apply(increases)
@@ -127,10 +128,13 @@ class Track:
         return restarted
 
     def _compile(self, snapshot: Snapshot, restarted: bool) -> None:
-        """Bind the objectives to a new layout; series that went on keep their last numbers."""
-        first_sight = (self.layout is EMPTY_LAYOUT or snapshot.reread) and not restarted
+        """Bind the objectives to a new layout, or to the old one of which more or less can be used now; series
+        that went on keep their last numbers."""
+        layout, data = snapshot.data.layout, snapshot.data
+        known = self.layout is EMPTY_LAYOUT or self.layout is layout or snapshot.reread
+        first_sight = known and not restarted
         self.remember()
-        self.layout = layout = snapshot.data.layout
+        self.layout, self.provenance = layout, snapshot.provenance
         provenance = {one.signal: one for one in snapshot.provenance}
         self.readings, self.indices, self.last, self.refused = [], [], [], 0
         gone = dict(self.accounts)
@@ -139,7 +143,7 @@ class Track:
                 account = self._account(objective, model)
                 gone.pop((objective.fingerprint, model), None)
                 if account is not None:
-                    found = measure(objective, model, layout, provenance)
+                    found = measure(objective, model, data, provenance)
                     self._judge(account, found)
                     for source in found.sources:
                         self._bind(Reading(source, account), first_sight)

@@ -219,7 +219,7 @@ STORIES: tuple[Story, ...] = (
     Story(
         "InferenceMappingBroken",
         {
-            f'inference_signal_info{{{LABELS}, signal="requests_waiting", status="conflict"}}': Gauge(
+            f'inference_signal_info{{{LABELS}, signal="requests_waiting", status="invalid"}}': Gauge(
                 None, 1
             ),
         },

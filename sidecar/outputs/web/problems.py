@@ -17,6 +17,11 @@ from sidecar.snapshot import Block, Publication, Snapshot, is_absent
 BAD, WARN, NOTE = "bad", "warn", "note"
 _ORDER = {BAD: 0, WARN: 1, NOTE: 2}
 
+#: Statuses of signals that somebody can do something about.
+_TROUBLES = frozenset(
+    (Status.TYPE_MISMATCH, Status.CONFLICT, Status.NEEDS_FLAG, Status.INVALID, Status.DROPPED)
+)
+
 #: From here on a cache, the slots or the memory count as full.
 FULL = 0.95
 
@@ -137,13 +142,21 @@ def _of_load(snapshot: Snapshot, trail: Trail) -> Iterator[Problem]:
 def _of_coverage(snapshot: Snapshot) -> Iterator[Problem]:
     by_note: dict[tuple[Status, str], list[str]] = defaultdict(list)
     for one in snapshot.provenance:
-        if one.status in (Status.TYPE_MISMATCH, Status.CONFLICT, Status.NEEDS_FLAG):
+        if one.status in _TROUBLES:
             by_note[one.status, one.note].append(one.signal)
     for (status, note), names in by_note.items():
         if status is Status.NEEDS_FLAG:
             what = f"Not shown without a flag: {and_more(names)}."
             flag = f"Start the runtime with {note}." if note.startswith("-") else note
             yield Problem(NOTE, snapshot.target, what, flag or "See the runtime's page in the docs.")
+        elif status is Status.INVALID:
+            what = f"{and_more(names)}: numbers on the runtime's page can't be, so none is shown ({note})."
+            yield Problem(
+                WARN, snapshot.target, what, "Look at the page with record, and at the runtime's log."
+            )
+        elif status is Status.DROPPED:
+            what = f"Not all of it is shown: {and_more(names)} ({note})."
+            yield Problem(WARN, snapshot.target, what, "Raise max_series of the target.")
         else:
             what = f"{and_more(names)}: {status.value.replace('_', ' ')} on the runtime's page."
             mend = note or "The runtime has changed its page: override the mapping, and report it."

@@ -7,7 +7,7 @@ from math import nan
 
 from sidecar.exposition import Reading, Shape
 from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Model, builtin_mapping
-from sidecar.runtimes.binding import Binding
+from sidecar.runtimes.binding import Binding, total
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES, Build
 from sidecar.runtimes.mapping import Mapping
 from sidecar.runtimes.triton.adapter import Triton
@@ -166,8 +166,7 @@ class Nim(Adapter):
             return
 
         def errors(out: list[float], raw: Sequence[float]) -> float:
-            bound = sum(raw[slot] for slot in failed) - sum(raw[slot] for slot in gone)
-            return self.risen((model, "error"), bound)
+            return self.risen((model, "error"), total(raw, failed) - total(raw, gone))
 
         build.computed("requests_total", build.labels(model, {"outcome": "error"}), errors)
         build.took("requests_total:error")

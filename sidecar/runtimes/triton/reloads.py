@@ -8,6 +8,7 @@ models go on: that is no restart of the target.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from operator import add, itemgetter, lt
 from typing import Any
 
@@ -47,7 +48,13 @@ class Reloads:
             self._compile(reading.shape)
         if not self._slots:
             return reading
-        counts = self._take(reading.values)
+        counts = told = self._take(reading.values)
+        if not (
+            sum(told) < inf and min(told) >= 0
+        ):  # a number that can't be is no fall, and nothing to add to
+            counts = tuple(
+                [now if 0 <= now < inf else was for now, was in zip(told, self._last, strict=True)]
+            )
         if any(map(lt, counts, self._last)):
             self._fell(counts)
         self._last = counts
@@ -56,7 +63,7 @@ class Reloads:
         if not self._carried:
             return reading
         values = list(reading.values)
-        for slot, value in zip(self._slots, map(add, counts, self._offsets), strict=True):
+        for slot, value in zip(self._slots, map(add, told, self._offsets), strict=True):
             values[slot] = value
         return Reading(reading.shape, values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Model
-from sidecar.runtimes.binding import Computed
+from sidecar.runtimes.binding import Computed, total
 from sidecar.runtimes.build import Build
 from sidecar.schema import Method, Scope, Status
 from sidecar.snapshot import Provenance
@@ -92,9 +92,9 @@ class Vllm(Adapter):
             return
 
         def cancelled(out: list[float], raw: Sequence[float]) -> float:
-            in_flight = _sum(raw, running) + _sum(raw, waiting)
-            gone = _sum(raw, first) - _sum(raw, finished) - in_flight
-            return self.risen((model, "cancelled"), gone) + _sum(raw, aborted)
+            in_flight = total(raw, running) + total(raw, waiting)
+            gone = total(raw, first) - total(raw, finished) - in_flight
+            return self.risen((model, "cancelled"), gone) + total(raw, aborted)
 
         source = "vllm:time_to_first_token_seconds_count - finished - in flight"
         self._estimate(build, model, "cancelled", cancelled, source)
@@ -117,8 +117,8 @@ class Vllm(Adapter):
             return
 
         def errors(out: list[float], raw: Sequence[float]) -> float:
-            told = self.risen((model, "error"), _sum(raw, answers) - _sum(raw, rejected))
-            return max(told, _sum(raw, failed))
+            told = self.risen((model, "error"), total(raw, answers) - total(raw, rejected))
+            return max(told, total(raw, failed))
 
         source = "vllm:request_success_total{error} or http_requests_total{5xx} - rejections"
         self._estimate(build, model, "error", errors, source)
@@ -170,10 +170,6 @@ class Vllm(Adapter):
                 found.add(name)
                 text = text.replace(name, "")
         return found | {part.strip() for part in text.split(",") if part.strip()}
-
-
-def _sum(raw: Sequence[float], slots: Sequence[int]) -> float:
-    return sum([raw[slot] for slot in slots])
 
 
 def _newest(members: dict[int, float]) -> Computed:

@@ -250,11 +250,11 @@ OPERATIONAL: tuple[Operational, ...] = (
         "InferenceMappingBroken",
         "sidecar",
         TICKET,
-        'inference_signal_info{status=~"type_mismatch|conflict"} == 1',
+        'inference_signal_info{status=~"type_mismatch|conflict|invalid"} == 1',
         "15m",
         "{{ $labels.signal }} of {{ $labels.target }} is withheld: {{ $labels.status }}",
-        "The page of {{ $labels.target }} ({{ $labels.runtime }}) disagrees with the mapping of "
-        "{{ $labels.signal }} ({{ $labels.status }}, {{ $value }} series): none rather than a wrong one.",
+        "What the page of {{ $labels.target }} ({{ $labels.runtime }}) has of {{ $labels.signal }} can't be used "
+        "({{ $labels.status }}, {{ $value }} series): none rather than a wrong one.",
     ),
     Operational(
         "InferenceSloNotMeasurable",
