@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from sidecar.app import registry_of
+from sidecar.commands import probing
 from sidecar.commands.tell import tell
 from sidecar.config import Config, ConfigError, SecretFile, effective_yaml, load
 from sidecar.gpu.pod_resources import MISSING
@@ -63,8 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def notes_on(config: Config) -> Iterator[str]:
     """What is no error and still worth a look: files that aren't here, certificates unchecked."""
-    if config.probe.enabled:
-        yield "probe.enabled: this version has no probe yet, nothing is sent"
+    yield from probing.notes(config, registry_of(config))
     if config.gpu.pod_resources_socket is not None and find_spec("grpc") is None:
         yield f"gpu.pod_resources_socket: {MISSING}"
     for key, value in _leaves(config, ""):

@@ -8,18 +8,19 @@ import json
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from yarl import URL
 
 from sidecar.app import registry_of
 from sidecar.app.parts import address_of, fetcher_of, settings_of
+from sidecar.commands import probing
 from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
 from sidecar.commands.tell import tell
 from sidecar.config import Config, ConfigError, Target, load
 from sidecar.pipeline import Settings, TargetPipeline
-from sidecar.pipeline.diagnose import Diagnosis, diagnose
+from sidecar.pipeline.diagnose import Diagnosis, Level, diagnose
 from sidecar.runtimes.registry import Registry
 from sidecar.schema import Method, Status
 from sidecar.slo.check import Level as RuleLevel
@@ -97,10 +98,9 @@ def _examine(options: argparse.Namespace) -> int:
         tell(f"doctor: unknown runtime {options.runtime}; known: {', '.join(registry.names)}")
         return 2
     if target is None:
-        pipeline, snapshot = _page(options, registry)
+        diagnosis = diagnose(*_page(options, registry))
     else:
-        pipeline, snapshot = asyncio.run(_live(target, registry))
-    diagnosis = diagnose(pipeline, snapshot)
+        diagnosis = asyncio.run(_examined(target, config, registry))
     print(json.dumps(asdict(diagnosis), indent=2) if options.json else report(options.subject, diagnosis))
     return 0 if diagnosis.healthy else 1
 
@@ -138,6 +138,16 @@ def _page(options: argparse.Namespace, registry: Registry) -> tuple[TargetPipeli
         tell("doctor: no newline at the end: the page may be cut")
     pipeline = TargetPipeline(Settings(name="page", runtime=options.runtime), registry)
     return pipeline, pipeline.feed({"metrics": answer_of(body)}, time=time.time(), mono=0.0)
+
+
+async def _examined(target: Target, config: Config, registry: Registry) -> Diagnosis:
+    """What a few looks show, and one probe where the config wants them."""
+    pipeline, snapshot = await _live(target, registry)
+    diagnosis = diagnose(pipeline, snapshot)
+    found = await probing.findings(config, target, pipeline, snapshot)
+    first = [one for one in found if one.level is Level.PROBLEM]
+    rest = [one for one in found if one not in first]
+    return replace(diagnosis, findings=(*first, *diagnosis.findings, *rest))
 
 
 async def _live(target: Target, registry: Registry) -> tuple[TargetPipeline, Snapshot]:

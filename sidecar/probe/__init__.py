@@ -13,5 +13,6 @@ from __future__ import annotations
 from sidecar.probe.ask import Asker
 from sidecar.probe.figures import Figures
 from sidecar.probe.prober import Prober, Settings
+from sidecar.probe.stream import Outcome
 
-__all__ = ["Asker", "Figures", "Prober", "Settings"]
+__all__ = ["Asker", "Figures", "Outcome", "Prober", "Settings"]

@@ -11,7 +11,7 @@ import logging
 import random
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sidecar.probe.ask import Asker
 from sidecar.probe.figures import Figures
@@ -67,7 +67,7 @@ class Prober:
     ) -> None:
         self.settings = settings
         self._target = target
-        self._address = replace(address, api_url=settings.url) if settings.url else address
+        self._address = address.at(settings.url) if settings.url else address
         self._asker = asker
         self._adapter = adapter
         self._seed = seed
@@ -97,6 +97,19 @@ class Prober:
         if self._task is None and not self._stopped and _serves(snapshot):
             self._begin_if_due(snapshot)
         return self._figures.block(snapshot.runtime, snapshot.mono)
+
+    async def once(self, snapshot: Snapshot, deadline: float) -> tuple[str, Outcome] | None:
+        """One probe now, whatever is due, of the first model, counted nowhere; None when no model is known."""
+        adapter = self._adapter()
+        path = self.settings.path or (adapter.completions if adapter is not None else "")
+        models = self._models_of(snapshot, adapter, path) if adapter is not None else ()
+        if adapter is None or not models:
+            return None
+        for self._plain in (set(), set(models)):
+            outcome = await self._asker.ask(self._question(adapter, path, models[0]), deadline)
+            if outcome.result != "bad_request":
+                break
+        return models[0], outcome
 
     def stop(self) -> None:
         """Send nothing any more; what is under way is cut and not counted."""

@@ -26,6 +26,10 @@ class Address:
     api_url: str | None = None
     paths: tuple[tuple[str, str], ...] = ()
 
+    def at(self, api_url: str) -> Address:
+        """The same target with its API elsewhere."""
+        return Address(self.url, api_url, self.paths)
+
     def of(self, endpoint: Endpoint, api_ports: dict[int, int]) -> URL:
         """The URL of an endpoint. `api_ports` tells the API's port by the metrics' where they differ."""
         base = URL(self.url)
