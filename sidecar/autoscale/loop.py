@@ -88,7 +88,7 @@ class _Loop:
         self.scene, self.policy, self.tuned = scene, policy, tuned
         spec = policy.spec
         start = min(max(scene.start, spec.minimum), spec.maximum)
-        self.fleet = Fleet(scene.config(), start, router=scene.router)
+        self.fleet = Fleet(scene.config(), start, router=scene.router())
         self.simulation = Simulation(self.fleet, scene.traffic(seed), keep=True)
         self.keda = Keda(spec)
         self.hpa = Hpa(max(spec.minimum, 1), spec.maximum, spec.behaviour)

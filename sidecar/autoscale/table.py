@@ -22,7 +22,7 @@ def table(rows: Iterable[Row]) -> str:
 def _line(scene: str, policy: str, verdict: Verdict) -> str:
     return (
         f"{scene:16.16} {policy:22.22} {verdict.attained:6.3f} ×{verdict.cost:<5.2f} {verdict.most:4d}"
-        f" {verdict.flaps:5d} {recovered(verdict.recovery):>8} {verdict.lost:4d}"
+        f" {verdict.flaps:5.3g} {recovered(verdict.recovery):>8} {verdict.lost:4d}"
     ).rstrip()
 
 
@@ -48,7 +48,7 @@ def cell(verdict: Verdict | None) -> str:
     if verdict is None:
         return ""
     event = "" if verdict.recovery is None else f" r{verdict.recovery:.0f}"
-    return f"{verdict.attained:.3f} ×{verdict.cost:.2f} m{verdict.most} f{verdict.flaps}{event}"
+    return f"{verdict.attained:.3f} ×{verdict.cost:.2f} m{verdict.most} f{verdict.flaps:.2g}{event}"
 
 
 def _means(rows: Sequence[Row], policies: Sequence[str]) -> Iterator[str]:

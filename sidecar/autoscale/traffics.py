@@ -6,7 +6,7 @@ objectives, by `sustained`, which `oracle.sustained_rate` measures. Times are se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import exp2
 from typing import Any
@@ -58,6 +58,10 @@ IMPATIENT = Kind(_lengths(400, 250, impatient=0.25), 11.0)
 LONG_CHUNKS = Kind(_lengths(400, 250), 5.38, replace(ENGINE, max_batched_tokens=1024))
 
 
+def _least_in_flight() -> Router:
+    return least_in_flight
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """A traffic and what meets it. `load` is in replicas; `changes` are (second, kind): from then on requests
@@ -73,7 +77,7 @@ class Scene:
     event: float | None = None
     start: int = 3
     cold_start: float = 120.0
-    router: Router = least_in_flight
+    router: Callable[[], Router] = _least_in_flight
     gaps: bool = True
     faults: tuple[Fault, ...] = ()
 
@@ -186,7 +190,7 @@ HELD_BACK = (
     Scene("long-context", "prompts from dozens to 10,000 tokens", Daily(1.5, 5.0, 3600.0), LONG_CONTEXT),
     Scene("staircase", "up and down in small stairs, routed in turn",
           Steps(((0, 2), (600, 2), (600, 3), (1200, 3), (1200, 4), (1800, 4), (1800, 5), (2400, 5), (2400, 4),
-                 (3000, 4), (3000, 3), (3600, 3))), router=round_robin()),
+                 (3000, 4), (3000, 3), (3600, 3))), router=round_robin),
     Scene("mix-swings", "chat and long prompts change places every ten minutes", Steady(3.0),
           changes=((600.0, LONG_PROMPTS), (1200.0, CHAT), (1800.0, LONG_PROMPTS), (2400.0, CHAT),
                    (3000.0, LONG_PROMPTS)), start=4),

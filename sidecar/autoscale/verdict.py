@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 
 from sidecar.autoscale.loop import Run
 from sidecar.autoscale.oracle import GOAL, replica_seconds
@@ -16,13 +17,13 @@ _STEADY = 3  # buckets in a row that keep the goal: recovered
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`attained` is the share of requests inside both objectives, `cost` replica-hours over the oracle's,
-    `flaps` changes of direction, `recovery` seconds from the scene's event until the goal held again (None: there
-    was no event, or it never held)."""
+    `flaps` changes of direction (of several runs their mean), `recovery` seconds from the scene's event until the
+    goal held again (None: there was no event, or it never held)."""
 
     attained: float
     cost: float
     most: int
-    flaps: int
+    flaps: float
     recovery: float | None
     lost: int
 
@@ -38,6 +39,20 @@ def judge(run: Run) -> Verdict:
         flaps=flaps(wanted),
         recovery=recovery(run),
         lost=run.lost,
+    )
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of runs of one scene under one policy, by seed: means, the most replicas of all, recovery where the goal
+    held again in all of them."""
+    recoveries = [one.recovery for one in verdicts if one.recovery is not None]
+    return Verdict(
+        attained=fmean(one.attained for one in verdicts),
+        cost=fmean(one.cost for one in verdicts),
+        most=max(one.most for one in verdicts),
+        flaps=fmean(one.flaps for one in verdicts),
+        recovery=fmean(recoveries) if len(recoveries) == len(verdicts) else None,
+        lost=sum(one.lost for one in verdicts),
     )
 
 

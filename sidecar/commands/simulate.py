@@ -67,6 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write the last run as SVG")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument("--list", action="store_true", help="print the traffics and end")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each cell of --report (3)")
     parser.add_argument(
         "--report", type=Path, metavar="FILE", help="every traffic under every policy, as Markdown: minutes"
     )
@@ -79,7 +80,11 @@ def run(options: argparse.Namespace) -> int:
             print(f"{scene.name:16} {scene.what}")
         return 0
     if options.report is not None:
-        write_report(options.report, progress=lambda what: print(what, file=sys.stderr, flush=True))
+        write_report(
+            options.report,
+            seeds=range(1, options.seeds + 1),
+            progress=lambda what: print(what, file=sys.stderr, flush=True),
+        )
         return 0
     try:
         policies = read_policies(options.policy) if options.policy is not None else [DEMAND]

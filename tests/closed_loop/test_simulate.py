@@ -76,7 +76,7 @@ def test_list_names_every_traffic(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--traffic", "nowhere"], "no folder and none of step"),
+        (["--traffic", "nowhere"], "no folder and no traffic"),
         (["--policy", "missing.yaml"], "missing.yaml"),
         (["--config", "missing.yaml"], "missing.yaml"),
     ],
@@ -118,7 +118,9 @@ def test_the_report_is_a_page_of_tables(tmp_path: Path) -> None:
     short = Scene("short", "", Steady(0.5), seconds=60.0, start=1)
     told: list[str] = []
     path = tmp_path / "report.md"
-    write_report(path, sections=[Section("One", (short,), (DEMAND,))], changes=(), progress=told.append)
+    write_report(
+        path, sections=[Section("One", (short,), (DEMAND,))], changes=(), seeds=(1, 2), progress=told.append
+    )
     text = path.read_text("utf-8")
     assert "| traffic | replica demand |" in text
     assert "| short | 1.000 ×" in text
