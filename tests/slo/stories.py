@@ -145,6 +145,14 @@ STORIES: tuple[Story, ...] = (
         forgets=60,
     ),
     Story(
+        "InferenceProbeFailing",
+        {f"inference_probe_success{{{MODEL}}}": Gauge(1, 0)},
+        fires=11,
+        silent=9,
+        says="Completions that the sidecar on pod-a:9845 asks of m (local) have not been answered for 10 "
+        "minutes: inference_probe_success is 0.",
+    ),
+    Story(
         "InferenceKvCacheFull",
         {
             f"inference_kv_cache_usage_max_ratio{{{MODEL}}}": Gauge(0.97, 0.97),
@@ -219,9 +227,7 @@ STORIES: tuple[Story, ...] = (
     Story(
         "InferenceMappingBroken",
         {
-            f'inference_signal_info{{{LABELS}, signal="requests_waiting", status="invalid"}}': Gauge(
-                None, 1
-            ),
+            f'inference_signal_info{{{LABELS}, signal="requests_waiting", status="invalid"}}': Gauge(None, 1),
         },
         fires=16,
         silent=14,

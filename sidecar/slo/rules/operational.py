@@ -31,6 +31,9 @@ _SERVED = """  (
   )"""
 _WAS_UP = "max by (job, instance, target) (max_over_time(inference_target_up[6h])) == 1"
 
+#: Signals that are there; who turns the probe off has lost none of the runtime's.
+_THERE = 'inference_signal_info{status="ok", method!="probe"}'
+
 #: Xids of the application's own making; the board is fine.
 _APPLICATION_XIDS = "13|31|43|45|68|109"
 
@@ -120,6 +123,16 @@ OPERATIONAL: tuple[Operational, ...] = (
         "",
         "The runtime {{ $labels.target }} restarts again and again",
         "{{ $labels.target }} on {{ $labels.instance }} restarted {{ $value | humanize }} times in an hour.",
+    ),
+    Operational(
+        "InferenceProbeFailing",
+        "target",
+        TICKET,
+        "inference_probe_success == 0",
+        "10m",
+        "Probes of {{ $labels.model_name }} fail",
+        "Completions that the sidecar on {{ $labels.instance }} asks of {{ $labels.model_name }} "
+        "({{ $labels.target }}) have not been answered for 10 minutes: inference_probe_success is {{ $value }}.",
     ),
     Operational(
         "InferenceKvCacheFull",
@@ -239,8 +252,8 @@ OPERATIONAL: tuple[Operational, ...] = (
         "InferenceSchemaCoverageFell",
         "sidecar",
         TICKET,
-        'count by (runtime) (group by (runtime, signal) (inference_signal_info{status="ok"}))\n<\n'
-        'count by (runtime) (group by (runtime, signal) (inference_signal_info{status="ok"} offset 1d))\n'
+        f"count by (runtime) (group by (runtime, signal) ({_THERE}))\n<\n"
+        f"count by (runtime) (group by (runtime, signal) ({_THERE} offset 1d))\n"
         "and on (runtime)\nmax by (runtime) (inference_target_up) == 1",
         "15m",
         "Signals of {{ $labels.runtime }} have vanished",
