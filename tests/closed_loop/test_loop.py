@@ -13,7 +13,7 @@ from sidecar.autoscale.keda import Fallback, ScaledObject, Trigger
 from sidecar.autoscale.loop import Run, run
 from sidecar.autoscale.oracle import needs, replica_seconds, sustained_rate
 from sidecar.autoscale.policy import ROUTER, Policy
-from sidecar.autoscale.traffics import LONG_OUTPUTS, SCENES, Scene
+from sidecar.autoscale.traffics import LONG_OUTPUTS, SCENES, SLOTS_BOUND, Scene
 from sidecar.autoscale.verdict import attainment, flaps, judge
 from sidecar.simulator.traffic import Steady, Steps
 
@@ -58,6 +58,15 @@ def test_a_constant_load_is_held_without_a_flap() -> None:
     assert verdict.attained > 0.99
     assert verdict.flaps == 0
     assert verdict.most == 2
+
+
+def test_slots_that_nobody_tells_are_learnt_from_a_queue_and_not_forgotten() -> None:
+    load = Steps(((0, 1.7), (240, 1.7), (240, 1.3)))
+    scene = replace(STEP, load=load, kind=SLOTS_BOUND, event=None, start=1, seconds=1500.0)
+    ran = run(scene, DEMAND)
+    late = [sample for sample in ran.samples if sample.second > 600]
+    assert {sample.wanted for sample in late} == {2}, "ten minutes later it is as if there had been no limit"
+    assert judge(ran).flaps <= 1
 
 
 def test_half_of_the_sidecars_blind_is_no_reason_to_scale_in() -> None:
