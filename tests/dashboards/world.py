@@ -19,13 +19,14 @@ from sidecar.config import load_bytes
 from sidecar.outputs.http import http_app
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.pipeline import TargetPipeline
+from sidecar.probe import Figures, Outcome
 from sidecar.runtimes.adapter import Answer
 from sidecar.schema import SIGNALS, Kind
 from sidecar.simulator.demo import DEMO_REPLICA, demo_traffic
 from sidecar.simulator.replica import Replica, State
 from sidecar.simulator.simulation import Simulation
 from sidecar.simulator.vllm_page import VllmPage
-from sidecar.snapshot import Publication, Snapshot, block_of
+from sidecar.snapshot import Block, Provenance, Publication, Snapshot, block_of
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests/runtimes/triton/pages/captures"
@@ -73,6 +74,27 @@ VALUES = {
 }
 
 
+class Probed:
+    """What a probe of the replica has shown: a queue and a full batch slow it down."""
+
+    def __init__(self) -> None:
+        self._figures = Figures("chat")
+
+    @property
+    def provenance(self) -> tuple[Provenance, ...]:
+        return self._figures.provenance
+
+    def feed(self, snapshot: Snapshot) -> Block | None:
+        return self._figures.block(snapshot.runtime, snapshot.mono)
+
+    def probe(self, replica: Replica, mono: float, *, answered: bool) -> None:
+        rank = replica.ranks[0]
+        gap = 0.012 + 0.0006 * rank.running
+        good = Outcome(first=0.02 + gap + 0.05 * rank.waiting, gaps=(gap,) * 7, generated=8, prompt=14)
+        outcome = good if answered else Outcome("refused")
+        self._figures.record(DEMO_REPLICA.model_name, outcome, "POST /v1/completions", mono + 150.0)
+
+
 class World:
     """`play` lets it live; `app` is its sidecar, with the cluster's metrics at /kube and /keda."""
 
@@ -82,9 +104,12 @@ class World:
         self.publication = Publication(time.time())
         config = load_bytes((ROOT / "alerts" / "config.yaml").read_bytes() + TARGETS, "world.yaml")
         registry = registry_of(config)
+        self._probed = Probed()
         self._pipelines = {
             target.name: TargetPipeline(
-                settings_of(target), registry, [engine_of(config), signals_of(config, target)]
+                settings_of(target),
+                registry,
+                [*self._probes(target.name), engine_of(config), signals_of(config, target)],
             )
             for target in config.targets
         }
@@ -99,6 +124,9 @@ class World:
         self.app = http_app(lambda: self.publication, self.itself)
         self.app.router.add_get("/kube", _kube)
         self.app.router.add_get("/keda", self._keda)
+
+    def _probes(self, target: str) -> list[Probed]:
+        return [self._probed] if target == "chat" else []
 
     async def play(self, seconds: float, every: float = 2.0) -> None:
         """Let the whole show pass within `seconds` of the clock."""
@@ -115,6 +143,7 @@ class World:
             self._simulation.collect(self._replica.restart(60.0))
         up = self._replica.state is not State.STARTING
         chat = Answer(200, self._page.render(self._replica)) if up else REFUSED
+        self._probed.probe(self._replica, self._mono, answered=up)
         if up:
             self._tell_of_vllm("0.32.0" if not self._restarted else "0.33.0")
         triton = TRITON[min(int(done * len(TRITON)), len(TRITON) - 1)]

@@ -17,6 +17,7 @@ from sidecar.outputs.dashboards.panels import (
     stat,
     states,
 )
+from sidecar.outputs.dashboards.probe import PROBE
 from sidecar.outputs.dashboards.tables import Column, facts, table
 
 _AGE = f"time() - {q.of('target_last_success_timestamp_seconds', where=q.TARGET)}"
@@ -368,6 +369,6 @@ REPLICA = Dashboard(
     "inference-replica",
     "Inference / Model and replica",
     "Where the time of requests goes, how full batch and cache are, and how far the numbers can be trusted.",
-    (STATE, PHASES, BATCH, START, ORIGIN, GPUS),
+    (STATE, PHASES, BATCH, START, PROBE, ORIGIN, GPUS),
     OF_RUNTIMES,
 )
