@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import compress
-from operator import is_, ne
+from itertools import compress, repeat
+from operator import gt, is_, ne
 
 from sidecar.exposition.errors import BadLine, PageError, shown
 from sidecar.exposition.lines import number, value_of
@@ -50,10 +50,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A page's numbers: `values[i]` belongs to `shape.samples[i]`. The list is reused by the next read."""
+    """A page's numbers: `values[i]` belongs to `shape.samples[i]`. The list is reused by the next read.
+
+    `below_zero` False says for certain that none of them is negative.
+    """
 
     shape: Shape
     values: list[float]
+    below_zero: bool = True
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class PageReader:
         self._wanted = wanted
         self._shape = Shape((), {}, ())
         self._values: list[float] = []
+        self._below_zero = False
         self._compiled = _Compiled([], [], [])
         # Both are of the last page only, so that the memory is bounded by the page.
         self._slots: dict[bytes, int] = {}
@@ -94,7 +99,10 @@ class PageReader:
             self._compiled.lines = []  # should this page fail: the next must not be compared with it
             if not self._rearrange(lines):
                 self._compile(lines)
-        return Reading(self._shape, self._values)
+            self._below_zero = True
+        if self._below_zero:  # as long as there was one: is there still?
+            self._below_zero = any(map(gt, repeat(0.0), self._values))
+        return Reading(self._shape, self._values, self._below_zero)
 
     def _copy(self, lines: list[bytes]) -> bool:
         """The hot path: copy the values of changed lines; False when lines have moved, come or gone."""
@@ -106,15 +114,18 @@ class PageReader:
         rests = list(map(bytes.removeprefix, changed, [compiled.prefixes[i] for i in moved]))
         if any(map(is_, rests, changed)):  # `removeprefix` gives the line itself when it begins otherwise
             return False
+        texts = b"".join(rests)
         try:
             numbers = list(map(float, rests))
-            if b"_" in b"".join(rests):
+            if b"_" in texts:
                 return False
         except ValueError:
             try:
                 numbers = list(map(value_of, rests))  # timestamps, exemplars
             except ValueError:
                 return False
+        if b"-" in texts and not min(numbers) >= 0:  # NaN may hide one
+            self._below_zero = True
         slots, values = compiled.slots, self._values
         for i, value in zip(moved, numbers, strict=True):
             if slots[i] >= 0:

@@ -169,14 +169,12 @@ class TargetPipeline:
         self.adapter.observe(reading)
         whole = self._ranks.keep(reading, self.adapter.rank_labels)
         binding = self._bind(whole)
-        unusable: list[int] = []
-        values = binding.evaluate(whole.values, healthy=self.facts.live is not False, unusable=unusable)
+        values, unusable = self._evaluated(binding, whole)
         if self._resets.restarted(binding, values, self.facts.start_time):
             self._restarted(reading)
             # Again: what was held or counted up of the old process is forgotten now.
             whole, binding = reading, self._bind(reading)
-            unusable.clear()
-            values = binding.evaluate(whole.values, healthy=self.facts.live is not False, unusable=unusable)
+            values, unusable = self._evaluated(binding, whole)
             self._resets.begin(binding, values)
         if binding is not self._told_by or unusable != self._unusable:
             self._told_by, self._unusable = binding, unusable
@@ -184,6 +182,17 @@ class TargetPipeline:
         self._data, self._data_at = Block(binding.layout, values), mono
         self._progress.feed(binding, whole.values, self._data, mono)
         self._judge(time)
+
+    def _evaluated(self, binding: Binding, reading: Reading) -> tuple[tuple[float, ...], list[int]]:
+        """The numbers of a reading, and which of them can't be used."""
+        unusable: list[int] = []
+        values = binding.evaluate(
+            reading.values,
+            healthy=self.facts.live is not False,
+            unusable=unusable,
+            below_zero=reading.below_zero,
+        )
+        return values, unusable
 
     def _detect(self, pages: dict[str, Answer]) -> bool:
         families: dict[str, str] = {}

@@ -96,39 +96,36 @@ class Binding:
     amounts: tuple[int, ...]  # counters and gauges: finite and never negative
     ranges: tuple[tuple[int, float, float], ...]
     falling: tuple[int, ...]  # outputs whose fall means a restart
-    records: Mapping[
-        int, str
-    ]  # for the outputs that a rule reads: the signal of `provenance` that tells of it
+    records: Mapping[int, str]  # outputs that a rule reads: the signal of `provenance` that tells of it
     counts: frozenset[int]  # of these: what has no business to be NaN, a gauge has
     signed: frozenset[int]  # sums of histograms: the only outputs that may be negative
 
     def evaluate(
-        self, raw: Sequence[float], *, healthy: bool = True, unusable: list[int] | None = None
+        self,
+        raw: Sequence[float],
+        *,
+        healthy: bool = True,
+        unusable: list[int] | None = None,
+        below_zero: bool = True,
     ) -> tuple[float, ...]:
         """The block's values; NaN where absent. Into `unusable` come the outputs that the page has with a number
-        that can't be: of a histogram its first, or that of its sum."""
+        that can't be: of a histogram its first, or that of its sum. `below_zero` False says that no raw number
+        is negative."""
         refused: list[int] = [] if unusable is None else unusable
         out: list[float] = list(self.copies(raw)) if raw else [nan] * self.layout.size
         for group in self.columns:
             ranks = [take(raw) for take in group.picks]
             for place, ranked in zip(group.places, zip(*ranks, strict=True), strict=True):
                 out[place] = sum(ranked)
-            if not all(min(rank) >= 0 for rank in ranks):
-                for place, ranked in zip(group.places, zip(*ranks, strict=True), strict=True):
-                    self._below_zero(place, ranked, out, refused)
         for one in self.sums:
-            parts = [raw[slot] for slot in one.slots]
-            total = sum(parts)
+            total = sum([raw[slot] for slot in one.slots])
             if one.minus:
                 total -= sum([raw[slot] for slot in one.minus])
             out[one.place] = total * one.factor
-            if parts and not min(parts) >= 0:
-                self._below_zero(one.place, parts, out, refused)
         for fold in self.folds:
-            parts = [raw[slot] for slot in fold.slots]
-            out[fold.place] = fold.how(parts) * fold.factor
-            if not min(parts) >= 0:
-                self._below_zero(fold.place, parts, out, refused)
+            out[fold.place] = fold.how([raw[slot] for slot in fold.slots]) * fold.factor
+        if below_zero:
+            self._refuse_parts(raw, out, refused)
         for place, value in self.constants:
             out[place] = value
         if self.assumed:
@@ -153,12 +150,19 @@ class Binding:
                 self._refuse(place, out, refused)
         return tuple(out)
 
-    def _below_zero(self, place: int, parts: Sequence[float], out: list[float], refused: list[int]) -> None:
-        """A part below 0 hides in a sum. That of what a histogram observed may have one."""
-        if place not in self.signed and any(part < 0 for part in parts):
-            out[place] = nan
-            if place not in self.counts and any(part < 0 and part != SENTINEL for part in parts):
-                refused.append(place)
+    def _refuse_parts(self, raw: Sequence[float], out: list[float], refused: list[int]) -> None:
+        """A part below 0 hides in a sum, and a maximum. What a histogram observed may have one."""
+        outputs: list[Sum | Fold] = [*self.sums, *self.folds]
+        parts = [(one.place, [raw[slot] for slot in one.slots]) for one in outputs]
+        for group in self.columns:
+            ranks = [take(raw) for take in group.picks]
+            parts += zip(group.places, map(list, zip(*ranks, strict=True)), strict=True)
+        for place, numbers in parts:
+            below = [number for number in numbers if number < 0]
+            if below and place not in self.signed:
+                out[place] = nan
+                if place not in self.counts and any(number != SENTINEL for number in below):
+                    refused.append(place)
 
     def _refuse(self, place: int, out: list[float], refused: list[int]) -> None:
         value, out[place] = out[place], nan

@@ -170,6 +170,19 @@ def test_a_ratio_that_became_a_percentage_is_said_and_a_gauge_without_a_value_is
         assert says(snapshot)["kv_cache_usage_ratio"] == "ok"
 
 
+def test_a_rank_below_zero_does_not_hide_in_the_sum() -> None:
+    line = Line("vllm/pages/11_s5_after_enginekill.txt")
+    line.read()
+    for metric, signal in (
+        ("generation_tokens_total", "generation_tokens_total"),
+        ("num_requests_running", "requests_running"),
+    ):
+        snapshot = line.read(changed(line.body, rf'vllm:{metric}\{{engine="1"', "-5"))
+        assert is_absent(snapshot.data.get(signal))
+        assert on_page(snapshot, signal) == {"invalid"}
+        assert on_page(line.read(), signal) == {"ok"}
+
+
 def test_one_model_of_several_is_a_part_that_is_never_summed() -> None:
     line = Line("triton/pages/captures/load_03_backlog_drained.prom")
     line.read()
