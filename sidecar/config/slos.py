@@ -23,12 +23,16 @@ LATENCY_SIGNALS = (
     "e2e_request_latency",
     "request_queue_time",
 )
+#: Of the sidecar's own probes: one observation a probe, or a gap of one.
+PROBE_SIGNALS = ("probe_time_to_first_token", "probe_inter_token_latency")
 SloSignal = Literal[
     "time_to_first_token",
     "inter_token_latency",
     "time_per_output_token",
     "e2e_request_latency",
     "request_queue_time",
+    "probe_time_to_first_token",
+    "probe_inter_token_latency",
     "availability",
     "goodput",
 ]
@@ -139,7 +143,7 @@ class Slo(Section):
     @classmethod
     def _threshold_fits(cls, threshold: float | None, info: ValidationInfo) -> float | None:
         signal = info.data.get("signal")
-        if signal in LATENCY_SIGNALS and threshold is None:
+        if signal in (*LATENCY_SIGNALS, *PROBE_SIGNALS) and threshold is None:
             raise Mistake(f"required for {signal}", "write it like threshold: 800ms", echo=False)
         if signal in ("availability", "goodput") and threshold is not None:
             mend = "give thresholds instead" if signal == "goodput" else "leave it out"

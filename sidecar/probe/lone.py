@@ -42,7 +42,8 @@ class LoneGap:
     """Watches a target's snapshots around its probes.
 
     A probe counts when the page says that nothing but itself ran and nothing waited, before it, on every poll
-    while it went on and on the first one after it, and that no more tokens came out than its own. Each gives
+    while it went on and on the first one after it, and that the tokens that came out are its own: more are
+    somebody else's, fewer say that another replica has answered. Each gives
     the mean of its gaps, in which only the first and the last moment count, however late a busy client read
     those between; the value is the median over the last probes, so that one odd answer doesn't count. A value
     that is too long (the GPU had clocked down) costs little, one that is too short costs replicas.
@@ -99,7 +100,7 @@ class LoneGap:
         self._before = self._outcome = None
         if not alone or outcome is None:
             return False
-        if load.generated - before.generated > outcome.generated + 1:  # NaN, where none are told, isn't more
+        if abs(load.generated - before.generated - outcome.generated) > 1:  # never, where none are told
             return False
         self._means.append((sum(outcome.gaps) / len(outcome.gaps), len(outcome.gaps)))
         return self.value is not None

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 
 from sidecar.slo import formulas
-from sidecar.slo.objective import AVAILABILITY, GOODPUT, LATENCIES, Objective
+from sidecar.slo.objective import AVAILABILITY, GOODPUT, LATENCIES, PROBED, Objective
 from sidecar.slo.windows import duration_text
 
 
@@ -83,6 +83,8 @@ def _limit_errors(objective: Objective) -> Iterator[tuple[str, str]]:
                 "thresholds",
                 "inter_token_latency has one observation a gap, not one a request: use time_per_output_token",
             )
+        elif signal in PROBED:
+            yield "thresholds", f"goodput judges requests, and {signal} is of the sidecar's own probes"
         elif signal not in LATENCIES:
             yield "unknown_signal", f"goodput can't limit {signal!r}; known: {', '.join(LATENCIES)}"
         if limit <= 0:

@@ -8,6 +8,7 @@ from sidecar.slo.account import Account, Status
 from sidecar.slo.check import Finding, Level, check_against_bounds
 from sidecar.slo.objective import GOODPUT, Objective
 from sidecar.slo.page import Page
+from sidecar.slo.probed import Join, on_probes
 from sidecar.slo.state import freeze, thaw
 from sidecar.slo.track import MOST_ACCOUNTS, Track
 from sidecar.snapshot import Block, Provenance, Snapshot
@@ -16,6 +17,7 @@ from sidecar.snapshot import Block, Provenance, Snapshot
 ENOUGH_EVENTS = 100
 
 STATE_KEY = "slo/"
+PROBED_STATE_KEY = "slo-probed/"
 
 
 class SloEngine:
@@ -29,47 +31,63 @@ class SloEngine:
     def __init__(self, objectives: Iterable[Objective], saved: Mapping[str, bytes] | None = None) -> None:
         self.objectives = tuple(objectives)
         self.problems: list[str] = []
+        self._probes = any(one.probed for one in self.objectives)
+        self._joins: dict[str, Join] = {}
+        # By state key. The runtime's counters and the probes' restart each on their own: a track of its own each.
         self._pages: dict[str, Page] = {}
         for key, body in (saved or {}).items():
-            if key.startswith(STATE_KEY):
-                target = key.removeprefix(STATE_KEY)
+            if key.startswith((STATE_KEY, PROBED_STATE_KEY)):
                 try:
-                    self._pages[target] = Page(thaw(body, self._of(target)))
+                    self._pages[key] = Page(thaw(body, self._of(key)))
                 except ValueError as error:
-                    self.problems.append(f"state of target {target} is not used: {error}")
+                    self.problems.append(f"state of target {_target_of(key)} is not used: {error}")
 
     def feed(self, snapshot: Snapshot) -> Block:
         """The block of a target's objectives after this snapshot; NaN where nothing can be said."""
-        page = self._pages.get(snapshot.target)
+        target = snapshot.target
+        block = self._fed(STATE_KEY + target, snapshot)
+        if not self._probes:
+            return block
+        join = self._joins.setdefault(target, Join())
+        return join.of(block, self._fed(PROBED_STATE_KEY + target, on_probes(snapshot)))
+
+    def _fed(self, key: str, snapshot: Snapshot) -> Block:
+        page = self._pages.get(key)
         if page is None:
-            page = self._pages[snapshot.target] = Page(Track(self._of(snapshot.target)))
+            page = self._pages[key] = Page(Track(self._of(key)))
         page.track.feed(snapshot)
         return page.render(snapshot)
 
-    def _of(self, target: str) -> tuple[Objective, ...]:
-        return tuple(one for one in self.objectives if one.covers_target(target))
+    def _of(self, key: str) -> tuple[Objective, ...]:
+        probed, target = key.startswith(PROBED_STATE_KEY), _target_of(key)
+        return tuple(one for one in self.objectives if one.probed is probed and one.covers_target(target))
+
+    def _of_target(self, target: str) -> list[Page]:
+        keys = (STATE_KEY + target, PROBED_STATE_KEY + target)
+        return [self._pages[key] for key in keys if key in self._pages]
 
     def resume(self, target: str) -> None:
         """The target is read by another line from now on, whose epochs begin anew: its windows go on."""
-        if target in self._pages:
-            self._pages[target].track.resume()
+        for page in self._of_target(target):
+            page.track.resume()
 
     def forget(self, target: str) -> None:
         """A target that left the configuration."""
-        self._pages.pop(target, None)
+        self._joins.pop(target, None)
+        for key in (STATE_KEY, PROBED_STATE_KEY):
+            self._pages.pop(key + target, None)
 
     def saved(self) -> dict[str, bytes]:
         """The state of all targets, for a store; independent of what is fed afterwards."""
-        return {
-            STATE_KEY + target: freeze(page.track)
-            for target, page in self._pages.items()
-            if not page.track.ring.empty
-        }
+        return {key: freeze(page.track) for key, page in self._pages.items() if not page.track.ring.empty}
 
     def findings(self, target: str) -> list[Finding]:
         """What can't be judged on a target, or only roughly, and why."""
-        page = self._pages.get(target)
-        return list(_findings(page.track)) if page is not None else []
+        return [one for page in self._of_target(target) for one in _findings(page.track)]
+
+
+def _target_of(key: str) -> str:
+    return key.partition("/")[2]
 
 
 def _findings(track: Track) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any
 
-from sidecar.schema import RUNTIME
+from sidecar.schema import PROBE, RUNTIME
 from sidecar.schema.model import Kind
 from sidecar.slo import formulas
 from sidecar.slo.windows import DAY, STANDARD, AlertWindow, Severity, duration
@@ -20,9 +20,11 @@ GOODPUT = "goodput"
 #: Histograms that an objective may judge, by the name that a user writes.
 LATENCIES: dict[str, str] = {
     signal.name.removesuffix("_seconds"): signal.name
-    for signal in RUNTIME
+    for signal in (*RUNTIME, *PROBE)
     if signal.kind is Kind.HISTOGRAM and signal.unit == "seconds"
 }
+#: Those of them that the sidecar's own probes observe, not the runtime.
+PROBED = frozenset(LATENCIES) & {signal.name.removesuffix("_seconds") for signal in PROBE}
 
 #: Outcomes of a request that availability counts; `cancelled` is the client's own doing and not among them.
 GOOD_OUTCOMES = ("success",)
@@ -56,6 +58,11 @@ class Objective:
     @property
     def budget(self) -> float:
         return formulas.budget(self.objective)
+
+    @property
+    def probed(self) -> bool:
+        """Whether it judges the sidecar's probes instead of the runtime's requests."""
+        return self.signal in PROBED
 
     @property
     def terms(self) -> tuple[tuple[str, float], ...]:

@@ -56,10 +56,17 @@ def test_a_probe_that_was_not_alone_tells_nothing(during: Snapshot) -> None:
         assert lone.value is None
 
 
-def test_another_request_between_two_polls_shows_in_the_tokens() -> None:
+@pytest.mark.parametrize("generated", [24 + 30, 0], ids=["another request", "another replica answered"])
+def test_who_else_worked_between_two_polls_shows_in_the_tokens(generated: float) -> None:
     lone = LoneGap()
-    assert not probe(lone, after=shot(generated=24 + 30))
+    assert not probe(lone, after=shot(generated=generated))
     assert lone.value is None
+
+
+def test_where_no_tokens_are_told_the_gauges_decide() -> None:
+    lone = LoneGap()
+    assert probe(lone, after=shot(generated=nan))
+    assert lone.value is not None
 
 
 def test_a_busy_engine_is_not_asked_for_more() -> None:

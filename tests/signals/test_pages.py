@@ -60,7 +60,7 @@ def test_each_has_a_page_that_names_its_inputs(formula: Formula) -> None:
 
 def test_pages_are_of_signals_that_exist_and_name_only_such() -> None:
     pages = {path.stem: path.read_text() for path in PAGES.glob("*.md")}
-    assert set(pages) == {formula.signal for formula in FORMULAS} | {"README"}
+    assert set(pages) == {formula.signal for formula in FORMULAS} | {"README", "probe"}
     for stem, page in pages.items():
         for name in NAME.findall(page):
             assert name in SIGNALS, f"{stem}.md names inference_{name}"
