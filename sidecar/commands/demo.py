@@ -29,6 +29,7 @@ listen: {listen}
 interval: 1s
 targets:
   - {{name: demo, url: "{url}", capacity: {{slots: 48}}}}
+probe: {{enabled: true, interval: 2s}}
 slos:
   - name: ttft
     signal: time_to_first_token
@@ -45,6 +46,8 @@ COUNTED = (
     ("time_to_first_token_seconds", "count_index"),
     ("inter_token_latency_seconds", "sum_index"),
     ("inter_token_latency_seconds", "count_index"),
+    ("probe_time_to_first_token_seconds", "sum_index"),
+    ("probe_time_to_first_token_seconds", "count_index"),
 )
 
 #: What the rates and means of the table are taken over.
@@ -95,7 +98,8 @@ async def _show(seconds: float, listen: str) -> None:
             f"  {app.url}/metrics     the normalised page\n"
             f"  {app.url}/v1/signals  the same as JSON\n\n"
             f"Traffic for {seconds:g} s: calm, overload, calm again. Objective: 95 % of first\n"
-            f"tokens within 1 s. Ctrl-C ends it.\n"
+            f"tokens within 1 s. `probe` is the first token of a request that the sidecar\n"
+            f"sends itself, every 2 s. Ctrl-C ends it.\n"
         )
         try:
             await _table(app, seconds, stop)
@@ -151,8 +155,14 @@ class Watch:
 
     def _counted(self, signal: str, place: str) -> float:
         assert self.last is not None
-        data = self.last.data
-        return next((data.values[getattr(one, place)] for one in data.layout.find(signal)), nan)
+        return next(
+            (
+                block.values[getattr(one, place)]
+                for block in self.last.blocks
+                for one in block.layout.by_signal.get(signal, ())
+            ),
+            nan,
+        )
 
     def value(self, signal: str, **labels: str) -> float:
         """A gauge or counter of the last snapshot."""
@@ -193,6 +203,9 @@ COLUMNS = (
     Column("kv cache", 10, lambda watch: watch.value("kv_cache_usage_ratio"), "{:.0%}".format),
     Column("tokens/s", 10, lambda watch: watch.rate("generation_tokens_total"), "{:.0f}".format),
     Column("ttft", 9, lambda watch: watch.mean("time_to_first_token_seconds") * 1e3, "{:.0f} ms".format),
+    Column(
+        "probe", 8, lambda watch: watch.mean("probe_time_to_first_token_seconds") * 1e3, "{:.0f} ms".format
+    ),
     Column("itl", 9, lambda watch: watch.mean("inter_token_latency_seconds") * 1e3, "{:.1f} ms".format),
     Column(
         "burn 10s", 10, lambda watch: watch.value("slo_burn_rate", slo="ttft", window="10s"), "{:.1f}".format
