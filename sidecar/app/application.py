@@ -18,6 +18,7 @@ from sidecar.app.parts import engine_of, otlp_of, probe_of, registry_of, signals
 from sidecar.app.runner import TargetRunner
 from sidecar.background import Background
 from sidecar.config import Config, ConfigError, ConfigFile, Target
+from sidecar.gpu.loss import EXIT_CODE
 from sidecar.gpu.reading import GpuSource
 from sidecar.outputs import drain
 from sidecar.outputs.access import Access
@@ -67,6 +68,7 @@ class Application:
         self.itself = SelfMetrics()
         self.runners: dict[str, TargetRunner] = {}
         self.listener: Listener | None = None
+        self.exit_code = 0  # what the process should end with
         self._file = file
         self._registry = registry_of(config)
         self._access = Access(config.web_config_file) if config.web_config_file is not None else None
@@ -79,6 +81,7 @@ class Application:
             lambda: self.config.targets,
             self._runtimes_with_gpus,
             gpu_source,
+            self._gpu_lost,
         )
         self._background = Background("the sidecar")
         self._polls: dict[str, asyncio.Task[None]] = {}
@@ -97,6 +100,12 @@ class Application:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def _gpu_lost(self, why: str) -> None:
+        if not self._stopping.is_set():
+            log.error("ending with exit code %d, as gpu.exit_on_loss asks: %s", EXIT_CODE, why)
+            self.exit_code = EXIT_CODE
+            self.stop()
 
     async def start(self) -> None:
         """Listen and begin to read. Raises ListenError."""

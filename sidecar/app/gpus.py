@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
+from math import inf
 
 from sidecar.config import Gpu, Target
 from sidecar.gpu.figures import TargetGpus
+from sidecar.gpu.loss import LossWatch
 from sidecar.gpu.reading import GpuReading, GpuSource
 from sidecar.gpu.source import collect, open_source
 from sidecar.signals import GpuFigures
@@ -30,8 +33,12 @@ class Gpus:
         targets: Callable[[], Sequence[Target]],
         runtime_pages: Callable[[], list[str]],
         source: GpuSource | None = None,
+        lost: Callable[[str], None] = lambda why: None,
     ) -> None:
+        """`lost` is told why, when a GPU is gone for as long as `gpu.exit_on_loss` says."""
         self._publish = publish
+        self._lost, self._loss = lost, LossWatch()
+        self._exit_on_loss = inf
         self._targets = targets
         self._runtime_pages = runtime_pages
         self._given = source  # a demo's or a test's, instead of the config's
@@ -48,6 +55,7 @@ class Gpus:
 
     async def use(self, config: Gpu) -> None:
         """Read by this config from now on; one that can't be used is told in the log, and the old one goes on."""
+        self._exit_on_loss = config.exit_on_loss or inf
         async with self._exchange:
             await self._use(config)
 
@@ -63,6 +71,7 @@ class Gpus:
             log.error("GPUs: %s", error)
             return
         await self.close()
+        self._loss = LossWatch()
         interval = config.interval if self._given is None else min(config.interval, 2.0)
         self._task = asyncio.create_task(collect(source, interval, config.timeout, self._take))
 
@@ -96,3 +105,5 @@ class Gpus:
     def _take(self, reading: GpuReading) -> None:
         self._figures.update(reading.block)
         self._publish(reading.block)
+        if why := self._loss.look(reading, time.monotonic(), self._exit_on_loss):
+            self._lost(why)

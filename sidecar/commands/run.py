@@ -22,16 +22,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """0: told to stop. 2: can't be used as asked. 3: a GPU is lost, and `gpu.exit_on_loss` is set."""
     try:
-        asyncio.run(_serve(ConfigFile(options.config, options.set)))
+        return asyncio.run(_serve(ConfigFile(options.config, options.set)))
     except ConfigError as error:
         tell(error)
         return 2
     except ListenError as error:
         tell(f"run: {error}")
         return 2
-    return 0
 
 
-async def _serve(file: ConfigFile) -> None:
-    await Application(file.config, file).run()
+async def _serve(file: ConfigFile) -> int:
+    app = Application(file.config, file)
+    await app.run()
+    return app.exit_code

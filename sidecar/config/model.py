@@ -63,6 +63,11 @@ class Gpu(Section):
         FilePath(optional="null"),
         "Socket of the kubelet, in node mode: which pod has which GPU.",
     ] = None
+    exit_on_loss: Annotated[
+        float | None,
+        Duration(low=1, high=86_400, optional="null"),
+        "End with code 3 once a GPU that NVML showed is lost, or NVML silent, for so long: to be restarted.",
+    ] = None
 
 
 class Autoscaling(Section):

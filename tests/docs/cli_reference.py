@@ -14,7 +14,8 @@ _INTRO = """\
 <!-- Generated from the parsers: GOLDEN_UPDATE=1 pytest tests/docs writes it anew. -->
 
 `inference-sidecar [--log-level LEVEL] COMMAND …`. Results go to stdout, messages to stderr. Exit code 0: fine,
-1: something was found wrong, 2: the command line or a file can't be used as asked.
+1: something was found wrong, 2: the command line or a file can't be used as asked. `run` ends with 3 where
+`gpu.exit_on_loss` asks for it.
 """
 
 
