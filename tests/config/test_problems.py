@@ -73,7 +73,7 @@ c.yaml:14:5: slos[2].thresholds: required for goodput
     write it like {time_to_first_token: 1s, time_per_output_token: 50ms}
 c.yaml:15:1: gpu: expected a mapping, found text
     known keys are source, url, interval, timeout, devices, optional,
-    pod_resources_socket"""
+    pod_resources_socket, exit_on_loss"""
 
 
 def test_all_in_one_go_in_file_order_and_within_80_columns() -> None:
@@ -159,7 +159,8 @@ def test_all_in_one_go_in_file_order_and_within_80_columns() -> None:
             (1, 18),
             "slos[0].signal",
             '"ttft" isn\'t one of time_to_first_token, inter_token_latency, time_per_output_token, '
-            "e2e_request_latency, request_queue_time, availability, goodput",
+            "e2e_request_latency, request_queue_time, probe_time_to_first_token, "
+            "probe_inter_token_latency, availability, goodput",
             "",
         ),
         (
