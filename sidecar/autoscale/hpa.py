@@ -60,7 +60,11 @@ class Value:
         ratio = _milli(self.value) / _milli(self.target)
         if current == 0:
             return ceil(ratio)
-        return current if _within(ratio, tolerance) else ceil(ratio * pods.ready)
+        if _within(ratio, tolerance):
+            return current
+        if pods.status == 0:
+            raise NoMetricError("there is no pod")
+        return ceil(ratio * pods.ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class Hpa:
 
     def sync(self, now: float, current: int, pods: Pods, metrics: Sequence[Metric | None]) -> int:
         """The size to set at `now`, where the scale subresource says `current`. 0 pods are left alone."""
+        if not self.recommendations:
+            self.recommendations.append((now, current))
         if current == 0 and self.minimum != 0:
             return 0
         if current > self.maximum:
@@ -156,8 +162,6 @@ class Hpa:
             proposed = self._proposal(current, pods, metrics)
             if proposed is None:
                 return current
-            if not self.recommendations:
-                self.recommendations.append((now, current))
             if self.behaviour is None:
                 desired = self._normalised(now, current, proposed)
             else:
@@ -183,7 +187,15 @@ class Hpa:
         return max(proposals)
 
     def _behaved(self, behaviour: Behaviour, now: float, current: int, proposed: int) -> int:
-        up, down = behaviour.up, behaviour.down
+        stable = self._stable(behaviour.up, behaviour.down, now, current, proposed)
+        if stable > current:
+            return min(stable, self.maximum, max(self._most(behaviour.up, now, current), current))
+        if stable < current:
+            return max(stable, self.minimum, min(self._least(behaviour.down, now, current), current))
+        return stable
+
+    def _stable(self, up: Rules, down: Rules, now: float, current: int, proposed: int) -> int:
+        """The size nearest to the present one that both windows allow. It remembers what was proposed."""
         lowest = highest = proposed
         for moment, size in self.recommendations:
             if moment > now - up.stabilisation:
@@ -192,12 +204,7 @@ class Hpa:
                 highest = max(highest, size)
         oldest = now - max(up.stabilisation, down.stabilisation)
         self.recommendations = [one for one in self.recommendations if one[0] >= oldest] + [(now, proposed)]
-        stable = min(max(current, lowest), highest)
-        if stable > current:
-            return min(stable, self.maximum, max(self._most(up, now, current), current))
-        if stable < current:
-            return max(stable, self.minimum, min(self._least(down, now, current), current))
-        return stable
+        return min(max(current, lowest), highest)
 
     def _most(self, rules: Rules, now: float, current: int) -> int:
         if rules.select == "Disabled":

@@ -53,6 +53,12 @@ def test_value_multiplies_ready_pods() -> None:
     assert Value(2.5, 1.0).replicas(0, Pods(0, 0), 0.1) == 3
 
 
+def test_value_needs_pods_to_multiply() -> None:
+    assert Value(1.05, 1.0).replicas(4, Pods(0, 0), 0.1) == 4
+    with pytest.raises(NoMetricError):
+        Value(2.0, 1.0).replicas(4, Pods(0, 0), 0.1)
+
+
 @pytest.mark.parametrize(
     ("values", "missing", "unready", "size"),
     [
@@ -89,10 +95,11 @@ def test_one_metric_that_fails_lets_it_grow_and_never_shrink(total: float, size:
     assert hpa().sync(0, 3, Pods(3, 3), [None, AverageValue(total, 1)]) == size
 
 
-def test_without_any_metric_nothing_is_done_and_nothing_remembered() -> None:
+def test_without_any_metric_nothing_is_done_and_only_the_first_size_remembered() -> None:
     one = hpa()
     assert one.sync(0, 7, Pods(7, 7), [None]) == 7
-    assert one.recommendations == []
+    assert one.sync(15, 9, Pods(9, 9), [None]) == 9
+    assert one.recommendations == [(0, 7)]
 
 
 def test_bounds() -> None:
