@@ -18,7 +18,7 @@ FIRST_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, *_TAIL, 1
 GAP_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, *_TAIL, inf)
 
 FIRST, GAP = "probe_time_to_first_token_seconds", "probe_inter_token_latency_seconds"
-BUNDLED = "the stream puts several tokens into one event: a gap between events is not one between tokens"
+BUNDLED = "tokens come several at a time: a gap between events is none between tokens"
 
 
 @dataclass(slots=True)

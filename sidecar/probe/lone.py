@@ -42,15 +42,15 @@ class LoneGap:
     """Watches a target's snapshots around its probes.
 
     A probe counts when the page says that nothing but itself ran and nothing waited, before it, on every poll
-    while it went on and on the first one after it, and that the tokens that came out are its own: more are
-    somebody else's, fewer say that another replica has answered. Each gives
-    the mean of its gaps, in which only the first and the last moment count, however late a busy client read
-    those between; the value is the median over the last probes, so that one odd answer doesn't count. A value
-    that is too long (the GPU had clocked down) costs little, one that is too short costs replicas.
+    while it went on and on the first one after it, that the tokens that came out are its own (more are
+    somebody else's, fewer say that another replica has answered), and when its stream was steady: a front end
+    that can't keep up holds the first tokens back and sends them in haste, and any figure of such gaps may be
+    far too short. Each gives the median of its gaps; the value is the median over the last probes. One that is
+    too long (the GPU had clocked down) costs little, one that is too short costs replicas.
     """
 
     def __init__(self) -> None:
-        self._means: deque[tuple[float, int]] = deque(maxlen=_KEPT)
+        self._medians: deque[tuple[float, int]] = deque(maxlen=_KEPT)
         self._before: _Load | None = None  # of a probe that has had the engine to itself so far
         self._outcome: Outcome | None = None  # of one that ended, until the next poll vouches for it
         self._tries = 0
@@ -58,9 +58,9 @@ class LoneGap:
     @property
     def value(self) -> float | None:
         """Seconds; None while too few gaps were seen."""
-        if sum(gaps for _, gaps in self._means) < ENOUGH:
+        if sum(gaps for _, gaps in self._medians) < ENOUGH:
             return None
-        return median(mean for mean, _ in self._means)
+        return median(gap for gap, _ in self._medians)
 
     def tokens(self, usual: int) -> int:
         """How many tokens a probe that begins now shall ask for."""
@@ -71,7 +71,7 @@ class LoneGap:
 
     def forget(self) -> None:
         """Another process answers now."""
-        self._means.clear()
+        self._medians.clear()
         self._before = self._outcome = None
         self._tries = 0
 
@@ -83,7 +83,7 @@ class LoneGap:
 
     def end(self, outcome: Outcome) -> None:
         """The probe has ended."""
-        if self._before is not None and outcome.ok and len(outcome.gaps) >= _FEW:
+        if self._before is not None and outcome.ok and _steady(outcome.gaps):
             self._outcome = outcome
         else:
             self._before = None
@@ -102,8 +102,16 @@ class LoneGap:
             return False
         if abs(load.generated - before.generated - outcome.generated) > 1:  # never, where none are told
             return False
-        self._means.append((sum(outcome.gaps) / len(outcome.gaps), len(outcome.gaps)))
+        self._medians.append((median(outcome.gaps), len(outcome.gaps)))
         return self.value is not None
+
+
+def _steady(gaps: tuple[float, ...]) -> bool:
+    """Whether three quarters of the gaps are within a factor of 1.5 of their median."""
+    if len(gaps) < _FEW:
+        return False
+    middle = median(gaps)
+    return 4 * sum(middle / 1.5 <= gap <= middle * 1.5 for gap in gaps) >= 3 * len(gaps)
 
 
 def _total(snapshot: Snapshot, signal: str) -> float:

@@ -30,7 +30,7 @@ class Outcome:
     """How a probe ended. Times in seconds.
 
     `first` is the time to the first token, NaN without one. `gaps` has one entry a gap between two tokens; it is
-    empty when it isn't sure that each event of the stream stands for one token. `generated` counts what came,
+    empty when the stream doesn't show them (see `Answer`). `generated` counts what came,
     of a failed probe too; `prompt` is None where the runtime didn't say.
     """
 
@@ -81,7 +81,13 @@ class _Piece:
 
 
 class Answer:
-    """Understands the stream that answers a question. `feed` it what comes, with the moment that it came."""
+    """Understands the stream that answers a question. `feed` it what comes, with the moment that it came.
+
+    Gaps between tokens are told when it is sure that each event stands for one token (speculative decoding and
+    some front ends put several into one), and unless more than a quarter of the tokens came together with the
+    one before: a front end that can't keep up with its engine sends them in bunches, and a gap between bunches
+    is none between tokens.
+    """
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -120,19 +126,21 @@ class Answer:
             raise ProbeError("empty", "the answer has no token")
         if not (self._done or self._ended or self._question.dialect is Dialect.GENERATE):
             raise ProbeError("cut", "the stream ended in the middle of the answer")
-        tokens = self._tokens()
-        spoken = [piece.at for piece in self._pieces if piece.speaks]
-        if not tokens and not spoken:
+        if not self.generated:
             raise ProbeError("empty", "the answer has no token")
-        first = (tokens or spoken)[0] - sent
+        tokens = self._tokens()
+        spoken = (piece.at for piece in self._pieces if piece.speaks)
+        first = tokens[0] if tokens else next(spoken, self._pieces[0].at)  # special tokens have no text
         gaps = tuple(later - earlier for earlier, later in pairwise(tokens))
-        return Outcome("ok", "", first, gaps, self.generated, self.prompt)
+        if 4 * gaps.count(0.0) > len(gaps):
+            gaps = ()
+        return Outcome("ok", "", first - sent, gaps, self.generated, self.prompt)
 
     def _tokens(self) -> list[float]:
         """The moments of the tokens, one each; empty when it isn't sure which events stand for one.
 
-        Speculative decoding and some front ends put several tokens into one event. Sure is what agrees with the
-        runtime's own count, or, without one, as many events with text as tokens were asked for.
+        Sure is what agrees with the runtime's own count, or, without one, as many events with text as tokens
+        were asked for.
         """
         everything = [piece.at for piece in self._pieces]
         spoken = [piece.at for piece in self._pieces if piece.speaks]

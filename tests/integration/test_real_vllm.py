@@ -199,6 +199,57 @@ def test_the_sidecar_says_what_the_page_says(beside: tuple[Vllm, Sidecar]) -> No
     assert runs["engine_version"].startswith(environment.VERSION)
 
 
+def test_a_probe_meets_what_the_engine_says_of_it(beside: tuple[Vllm, Sidecar], tmp_path: Path) -> None:
+    """A sidecar that probes: alone on the engine, so that the engine's own histograms hold its probes only."""
+    runtime, watching = beside
+    watching.settled()
+    before = counts(watching)
+    probe = {"enabled": True, "interval": "1s", "max_tokens": 24}
+    with sidecar(tmp_path, runtime.url, SLOTS, probe=probe) as seen:
+        wait_for(lambda: (seen.get("probe_requests_total", result="ok") or 0) >= 15, 60.0, name="15 probes")
+        seen_idle = seen.get("idle_inter_token_latency_seconds")
+        told = seen.values()
+    watching.settled()
+    grown = {name: value - before[name] for name, value in counts(watching).items()}
+
+    def probed(name: str, **labels: str) -> float:
+        (found,) = (
+            value
+            for (sample, own), value in told.items()
+            if sample == f"inference_{name}" and labels.items() <= dict(own).items()
+        )
+        return found
+
+    ok, tokens = probed("probe_requests_total", result="ok"), probed("probe_generation_tokens_total")
+    first = probed("probe_time_to_first_token_seconds_sum") / ok
+    gaps, gap_sum = (probed(f"probe_inter_token_latency_seconds_{part}") for part in ("count", "sum"))
+    gap = gap_sum / max(gaps, 1)
+    engine_first = grown["ttft_sum"] / grown["ttft_count"]
+    engine_gap = grown["itl_sum"] / grown["itl_count"]
+    engine_whole = grown["e2e_sum"] / grown["e2e_count"]
+    idle = seen_idle
+    report(
+        f"probe: {ok:.0f} probes; first token {first * 1e3:.1f} ms, the engine's {engine_first * 1e3:.1f} ms"
+        f" (×{first / engine_first:.2f}); gaps told of {gaps:.0f} of {tokens - ok:.0f}: {gap * 1e3:.2f} ms, the"
+        f" engine's {engine_gap * 1e3:.2f} ms; idle gap {(idle or 0) * 1e3:.2f} ms; {grown}"
+    )
+    results = {
+        dict(own)["result"]: value
+        for (name, own), value in told.items()
+        if name == "inference_probe_requests_total" and value
+    }
+    assert results == {"ok": ok}
+    # One more may have been under way when the sidecar was stopped.
+    assert ok <= grown["ttft_count"] <= ok + 2
+    assert tokens == 24 * ok <= grown["generated"] <= tokens + 48
+    # A client can't be faster than the engine; a front end that is starved of a core holds tokens back.
+    assert 0.95 * engine_first < first < 2 * engine_whole
+    assert gaps % 23 == 0
+    assert gap < 1.5 * engine_gap
+    # None rather than a wrong one: of a stream that isn't steady there is no seed.
+    assert idle is None or 0.5 * engine_gap < idle < 2 * engine_gap
+
+
 def counts(seen: Sidecar) -> dict[str, float]:
     """Everything that is compared with the client's count."""
     outcomes = {one: seen.number("requests_total", outcome=one) for one in ("success", "cancelled", "error")}

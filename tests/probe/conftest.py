@@ -53,6 +53,18 @@ def refusal(status: str, *more: str) -> bytes:
 DONE = event(b"[DONE]")
 
 
+def paced(*parts: bytes, every: float = 0.02) -> Script:
+    """Writes the parts one by one: what comes in one piece has no gaps."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(every)
+
+    return write
+
+
 @asynccontextmanager
 async def serve_script(
     script: Script | bytes, *, tls: ssl.SSLContext | None = None

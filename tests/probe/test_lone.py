@@ -114,6 +114,24 @@ def test_who_asks_for_more_anyhow_gets_it_and_a_known_gap_needs_no_more() -> Non
     assert lone.tokens(8) == 8
 
 
+@pytest.mark.parametrize(
+    "gaps",
+    [(0.001,) * 12 + (0.02,) * 11, (0.001, 0.02) * 11, (0.01,) * 3],
+    ids=["held back, then in haste", "in pairs", "too few"],
+)
+def test_a_stream_that_is_not_steady_tells_nothing(gaps: tuple[float, ...]) -> None:
+    lone = LoneGap()
+    for _ in range(5):
+        assert not probe(lone, outcome=Outcome(first=0.1, gaps=gaps, generated=24))
+    assert lone.value is None
+
+
+def test_a_hiccup_or_two_shift_no_median() -> None:
+    lone = LoneGap()
+    assert probe(lone, outcome=Outcome(first=0.1, gaps=(0.001, 0.3, *(0.01,) * 21), generated=24))
+    assert lone.value == 0.01
+
+
 def test_another_process_is_measured_anew() -> None:
     lone = LoneGap()
     probe(lone)

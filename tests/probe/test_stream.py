@@ -128,6 +128,22 @@ def test_gaps_are_told_when_they_are_sure(events: list[dict[str, object]], gaps:
     assert found.generated == generated
 
 
+def test_tokens_that_come_together_show_no_gap() -> None:
+    answer = Answer(asked(tokens=8))
+    for at in (1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 4.0, 5.0):
+        answer.feed(b"data: " + json.dumps(piece("a")).encode() + b"\n\n", at)
+    answer.feed(b"data: " + json.dumps(usage(8)).encode() + b"\n\ndata: [DONE]\n\n", 5.0)
+    found = answer.outcome(0.0)
+    assert (found.first, found.gaps, found.generated) == (1.0, (), 8)
+
+
+def test_special_tokens_without_text_are_tokens() -> None:
+    found = outcome(piece(""), piece(""), piece("", "length"), usage(3))
+    assert (found.first, found.gaps) == (1.0, (1.0, 1.0))
+    bundled = outcome(piece(""), piece("", "length"), usage(3))
+    assert (bundled.ok, bundled.first, bundled.gaps, bundled.generated) == (True, 1.0, (), 3)
+
+
 def test_a_chat_begins_with_who_speaks_and_thinks_aloud() -> None:
     def delta(**said: str) -> dict[str, object]:
         return {"choices": [{"delta": said, "finish_reason": None}]}

@@ -64,7 +64,8 @@ class Sidecar:
 
 
 @contextmanager
-def sidecar(folder: Path, runtime: str, slots: int) -> Iterator[Sidecar]:
+def sidecar(folder: Path, runtime: str, slots: int, **more: object) -> Iterator[Sidecar]:
+    """`more` are keys of its config."""
     port = free_port()
     config = folder / "sidecar.yaml"
     target = {"name": "tiny", "url": runtime, "runtime": "vllm", "capacity": {"slots": slots}}
@@ -76,6 +77,7 @@ def sidecar(folder: Path, runtime: str, slots: int) -> Iterator[Sidecar]:
                 "wedged_after": 3,
                 "targets": [target],
                 "gpu": {"source": "none"},
+                **more,
             }
         )
     )
