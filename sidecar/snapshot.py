@@ -156,7 +156,8 @@ class Snapshot:
     by one when the runtime restarted: a counter of another epoch starts from 0. `data` is empty while the
     target is down or its data is older than its staleness. `extra` holds the blocks that later rooms add
     (derived signals, SLOs). `reread` says that the layout is new, but the page isn't: something was learnt of
-    the runtime since, so a series that shows for the first time didn't begin at 0 just now.
+    the runtime since, so a series that shows for the first time didn't begin at 0 just now. `rebased` says that
+    the counts go on from none that were shown before, and not from 0 either: they are the base of what comes.
     """
 
     target: str
@@ -171,6 +172,7 @@ class Snapshot:
     extra: tuple[Block, ...] = ()
     reasons: dict[str, str] = field(default_factory=dict)
     reread: bool = False
+    rebased: bool = False
 
     def with_extra(self, block: Block, provenance: tuple[Provenance, ...] = ()) -> Snapshot:
         """This snapshot with one more block and where its values come from.
@@ -190,6 +192,7 @@ class Snapshot:
             (*self.extra, block),
             self.reasons,
             self.reread,
+            self.rebased,
         )
 
     @property

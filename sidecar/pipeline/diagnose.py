@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sidecar.pipeline.replicas import MEND, REASON
 from sidecar.pipeline.target import TargetPipeline
 from sidecar.schema import Status
 from sidecar.snapshot import Provenance, Snapshot
@@ -62,7 +63,7 @@ def diagnose(pipeline: TargetPipeline, snapshot: Snapshot) -> Diagnosis:
     if pipeline.runtime and snapshot.up:
         findings += [
             *_page(pipeline),
-            *_coverage(snapshot),
+            *_coverage(pipeline, snapshot),
             *_life(snapshot),
             *_own(pipeline),
             *_plausible(snapshot),
@@ -108,7 +109,10 @@ def _page(pipeline: TargetPipeline) -> Iterator[Finding]:
         yield Finding(Level.PROBLEM, f"and {len(bad) - MOST_BAD_LINES} more malformed lines")
 
 
-def _coverage(snapshot: Snapshot) -> Iterator[Finding]:
+def _coverage(pipeline: TargetPipeline, snapshot: Snapshot) -> Iterator[Finding]:
+    if pipeline.alternates:
+        yield Finding(Level.PROBLEM, REASON, MEND)
+        return
     if not any(record.status is Status.OK for record in snapshot.provenance):
         notes = [record.note for record in snapshot.provenance if record.status is Status.NEEDS_FLAG]
         yield Finding(Level.PROBLEM, "no signal at all is on the page", notes[0] if notes else "")

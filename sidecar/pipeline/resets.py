@@ -21,6 +21,7 @@ class ResetDetector:
         self._pick: Callable[[Sequence[float]], Any] | None = None
         self._counts: tuple[float, ...] = ()
         self._start_time: float | None = None
+        self.fell = False  # whether a count fell, the last time
 
     def restarted(self, binding: Binding, values: Sequence[float], start_time: float | None) -> bool:
         """Whether any count has fallen or the start time has moved since the last scrape."""
@@ -28,7 +29,11 @@ class ResetDetector:
         if binding is not self._binding:
             before = self._moved(binding)
         counts = self._take(values)
-        fell = any(map(lt, counts, before))
+        if sum(counts) != sum(counts):  # what can't be used now is compared with when it can again
+            counts = tuple(
+                [was if now != now else now for now, was in zip(counts, before or counts, strict=True)]
+            )
+        self.fell = any(map(lt, counts, before))
         moved = (
             self._start_time is not None
             and start_time is not None
@@ -36,7 +41,7 @@ class ResetDetector:
         )
         self._counts = counts
         self._start_time = start_time if start_time is not None else self._start_time
-        return fell or moved
+        return self.fell or moved
 
     def begin(self, binding: Binding, values: Sequence[float]) -> None:
         """Compare with these counts from now on: a restart was settled."""

@@ -13,9 +13,10 @@ from sidecar.exposition import PageError, PageReader, Reading, Shape, peek_famil
 from sidecar.pipeline.life import Health, Life
 from sidecar.pipeline.progress import Progress
 from sidecar.pipeline.ranks import Ranks
+from sidecar.pipeline.replicas import Replicas, withheld
 from sidecar.pipeline.resets import ResetDetector
 from sidecar.pipeline.startup import Startup
-from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Facts
+from sidecar.runtimes.adapter import Adapter, Answer, Counts, Endpoint, Facts
 from sidecar.runtimes.binding import Binding
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES
 from sidecar.runtimes.detection import PROBES
@@ -63,12 +64,13 @@ class TargetPipeline:
         self.bad_lines = 0
         self.shape = Shape((), {}, ())
         self.binding: Binding | None = None
+        self.alternates = False  # whether several replicas answer in turn: then nothing is told
         self.coverage: tuple[Provenance, ...] = ()  # what is there of the schema now, and why not
         self._told_by: Binding | None = None  # that it is of, while
         self._unusable: list[int] = []  # of its outputs can't be used
         self._former: Adapter | None = None  # of what answered before something else seemed to
         self._page = self.shape  # as it came, that the binding is for
-        self._reread = False
+        self._reread = self._rebased = False
         self._answered: tuple[bool, str] = (False, "")  # the last time
         self._registry = registry
         self._stages = tuple(stages)
@@ -79,6 +81,7 @@ class TargetPipeline:
         self._bound_for: tuple[object, ...] = ()
         self._ranks = Ranks()
         self._resets = ResetDetector()
+        self._replicas = Replicas()
         self._progress = Progress(settings.wedged_after)
         self._startup = Startup()
         self._life = Life(settings.name)
@@ -126,7 +129,7 @@ class TargetPipeline:
 
         `elapsed` tells the seconds since the tick began, fetching included.
         """
-        self._reread = False
+        self._reread = self._rebased = False
         good = {name: answer for name, answer in pages.items() if answer.ok}
         result, reason = "ok", ""
         if good:
@@ -146,7 +149,7 @@ class TargetPipeline:
     def look_again(self, *, time: float, mono: float) -> Snapshot:
         """The snapshot of a later moment without another tick: what is past its age is gone, and who gave it
         is no longer up."""
-        self._reread = False
+        self._reread = self._rebased = False
         if not mono - self._data_at <= self.settings.staleness:
             self._health.up = 0.0
             self._answered = (False, self._answered[1] or "not read for as long as numbers last")
@@ -170,8 +173,16 @@ class TargetPipeline:
         whole = self._ranks.keep(reading, self.adapter.rank_labels)
         binding = self._bind(whole)
         values, unusable = self._evaluated(binding, whole)
-        if self._resets.restarted(binding, values, self.facts.start_time):
-            self._restarted(reading)
+        start = self.facts.start_time
+        restarted = self._resets.restarted(binding, values, start)
+        counts = self.adapter.counts or Counts(binding, values, self._resets.fell)
+        told = start if self.adapter.start_is_told else None
+        self._replicas.look(counts.source, counts.values, fell=counts.fell, start=told, mono=mono)
+        if self._replicas.alternate:
+            self._withhold(binding.told(unusable), time, mono)
+            return
+        if restarted or self._replicas.settled:
+            self._begin_anew(reading, restarted=restarted)
             # Again: what was held or counted up of the old process is forgotten now.
             whole, binding = reading, self._bind(reading)
             values, unusable = self._evaluated(binding, whole)
@@ -211,7 +222,8 @@ class TargetPipeline:
         for name, answer in self._learnt.items():
             self.adapter.learn(name, answer)
         if former is not None and former is not self.adapter:
-            self._resets = ResetDetector()
+            self._resets, self._replicas = ResetDetector(), Replicas()
+            self.alternates = False
             self._another_process()
         return True
 
@@ -244,17 +256,31 @@ class TargetPipeline:
             self._reread, self._page = self.adapter.page is self._page, self.adapter.page
         return self.binding
 
-    def _restarted(self, reading: Reading) -> None:
+    def _withhold(self, coverage: tuple[Provenance, ...], time: float, mono: float) -> None:
+        """Several replicas answer in turn: what each of them says is of itself, and nothing of the target."""
+        self._data, self._data_at = EMPTY_BLOCK, mono
+        self._told_by = None
+        if not self.alternates:
+            self.coverage = withheld(coverage)
+        self.alternates = True
+        self._ranks.forget()
+        self._progress.forget()
+        self._judge(time)
+        self._health.start_time = nan
+
+    def _begin_anew(self, reading: Reading, *, restarted: bool) -> None:
+        """Another process answers: the runtime has restarted, or one of several replicas is left."""
         assert self.adapter is not None
-        self._another_process()
+        self.alternates, self._rebased = False, not restarted
+        self._another_process(restarted=restarted)
         self.adapter.restarted()
         for name, answer in self._learnt.items():
             self.adapter.learn(name, answer)
         self.adapter.observe(reading)
 
-    def _another_process(self) -> None:
+    def _another_process(self, *, restarted: bool = True) -> None:
         self._epoch += 1
-        self._health.restarts += 1
+        self._health.restarts += restarted
         self._ranks.forget()
         self._progress.forget()
         self._startup.restarted()
@@ -287,6 +313,7 @@ class TargetPipeline:
         if result == "refused":
             health.live = health.ready = 0.0
             self._progress.forget()
+            self._replicas.refused()
             self._startup.down(time)
 
     def _publish(self, up: bool, reason: str, time: float, mono: float) -> Snapshot:
@@ -307,6 +334,7 @@ class TargetPipeline:
             provenance=provenance,
             reasons={"scrape": reason} if reason else {},
             reread=self._reread,
+            rebased=self._rebased,
         )
         for stage in self._stages:
             block = self._fed(stage, snapshot)

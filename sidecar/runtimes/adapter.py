@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, nan
 from pathlib import Path
@@ -82,6 +82,15 @@ class Facts:
     adapters: tuple[str, ...] = ()  # names of LoRA adapters
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a page counted: a binding and its values, or names of counts and the counts; whether any fell."""
+
+    source: Binding | tuple[Hashable, ...]
+    values: tuple[float, ...]
+    fell: bool
+
+
 class Adapter:
     """One target's runtime. Subclasses say what data can't; each target has an instance of its own."""
 
@@ -92,6 +101,8 @@ class Adapter:
     api_ports: ClassVar[dict[int, int]] = {}
     #: Canonical sample names that grow whenever work is done.
     progress: ClassVar[tuple[str, ...]] = ()
+    #: Whether the start time is as the page tells it at this moment, so that it tells processes apart.
+    start_is_told: ClassVar[bool] = True
 
     def __init__(self, mapping: Mapping | None = None) -> None:
         self.mapping = mapping or builtin_mapping(self.folder)
@@ -124,6 +135,11 @@ class Adapter:
     def generating(self) -> tuple[str, ...]:
         """Models that can be asked for a completion, by the names that the API knows; empty: not known."""
         return tuple(model.name for model in self.facts.models if model.name)
+
+    @property
+    def counts(self) -> Counts | None:
+        """The counts of the last page before `view` carried them on; None where it doesn't."""
+        return None
 
     def wanted(self, sample: str) -> bool:
         return self.mapping.canonical(sample) in self.mapping.names
@@ -200,7 +216,7 @@ class Adapter:
             self._start_slot = names.index(_START_TIME) if _START_TIME in names else None
         if self._start_slot is not None:
             start = reading.values[self._start_slot]
-            if start != self.facts.start_time and start > 0:
+            if start != self.facts.start_time and 0 < start < inf:
                 self.known(start_time=start)
 
     def restarted(self) -> None:

@@ -86,6 +86,11 @@ class Polls:
         if before is not None and before.good != inputs.good:
             self.table.clear()
 
+    def rebase(self) -> None:
+        """The next poll is a base: it goes on from none before, and its process didn't begin just now."""
+        self._last = []
+        self.table.clear()
+
     @property
     def young(self) -> bool:
         """Whether the table doesn't reach back a whole window."""

@@ -88,6 +88,9 @@ class Signals:
         objectives_changed = self._objectives.read(snapshot.extra)
         if data.layout is not self._seen or objectives_changed or snapshot.provenance is not self._told_by:
             self._compile(snapshot)
+        if snapshot.rebased:
+            for one in self._models.values():
+                one.polls.rebase()
         if not snapshot.up:
             return self._block(self._held(), present=1.0)
         age = snapshot.time - snapshot.life.get("target_start_timestamp_seconds")

@@ -73,6 +73,8 @@ class Track:
             self._rebase(snapshot)
         if not snapshot.up or not snapshot.data.layout.series:
             return
+        if snapshot.rebased:
+            self._rebased()
         restarted = self._restarted(snapshot)
         if snapshot.data.layout is not self.layout or snapshot.provenance is not self.provenance:
             self._compile(snapshot, restarted)
@@ -83,7 +85,7 @@ class Track:
             if account.objective.signal == GOODPUT:
                 account.settle(now)
         if self.ring.empty or now > self.ring.newest:
-            self.ring.append(now, self._row(), unbroken=not restarted)
+            self.ring.append(now, self._row(), unbroken=not (restarted or snapshot.rebased))
         for account in self.fresh:
             account.born, account.born_seen = now, self.ring.seen
         self.fresh.clear()
@@ -108,6 +110,12 @@ class Track:
         self.remember()
         self.layout, self.epoch = EMPTY_LAYOUT, None
 
+    def _rebased(self) -> None:
+        """The next numbers are a base: what they grew by since the last ones happened to somebody else."""
+        self.remembered.clear()
+        self.readings, self.indices, self.last = [], [], []
+        self.layout, self.epoch = EMPTY_LAYOUT, None
+
     def _rebase(self, snapshot: Snapshot) -> None:
         """From Unix time to this process's clock; a wall clock that was set back makes nothing future."""
         self.unix_times = False
@@ -118,10 +126,10 @@ class Track:
 
     def _restarted(self, snapshot: Snapshot) -> bool:
         started = snapshot.life.get("target_start_timestamp_seconds")
-        if self.epoch is None:
+        if self.epoch is None and not snapshot.rebased:
             restarted = abs(started - self.started) > SAME_START
         else:
-            restarted = snapshot.epoch != self.epoch
+            restarted = self.epoch is not None and snapshot.epoch != self.epoch
         if not is_absent(started):
             self.started = started
         self.epoch = snapshot.epoch

@@ -20,6 +20,7 @@ class Dynamo(Adapter):
         Endpoint("models", "/v1/models", api=True, every=60.0),
     )
     progress = ("dynamo_frontend_output_tokens_total", "dynamo_frontend_requests_total")
+    start_is_told = False  # it is an uptime, and one that goes back is a clock that was set
 
     def __init__(self, mapping: Mapping | None = None) -> None:
         super().__init__(mapping)
@@ -50,7 +51,7 @@ class Dynamo(Adapter):
             start, known = self.now - reading.values[slot], self.facts.start_time
             # A process that started anew did so after the last reading; else it is the clock that was set.
             anew = known is not None and abs(start - known) > _JITTER and start > self._read_at - _JITTER
-            if start > 0 and (known is None or anew):
+            if 0 < start <= self.now and (known is None or anew):
                 self.known(start_time=start)
         self._read_at = self.now
 

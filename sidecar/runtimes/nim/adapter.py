@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import nan
 
 from sidecar.exposition import Reading, Shape
-from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Model, builtin_mapping
+from sidecar.runtimes.adapter import Adapter, Answer, Counts, Endpoint, Model, builtin_mapping
 from sidecar.runtimes.binding import Binding, total
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES, Build
 from sidecar.runtimes.mapping import Mapping
@@ -83,6 +83,10 @@ class Nim(Adapter):
     @property
     def rank_labels(self) -> Sequence[str]:
         return super().rank_labels if self._layer is None else self._layer.rank_labels
+
+    @property
+    def counts(self) -> Counts | None:
+        return None if self._layer is None else self._layer.counts
 
     def observe(self, reading: Reading) -> None:
         super().observe(reading)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from sidecar.exposition import Reading, Shape
-from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Model
+from sidecar.runtimes.adapter import Adapter, Answer, Counts, Endpoint, Model
 from sidecar.runtimes.build import Build
 from sidecar.runtimes.mapping import Mapping
 from sidecar.runtimes.relabel import Relabelling
@@ -148,6 +148,10 @@ class Triton(Adapter):
         reading = self._reloads.carry(reading)
         shape = self._relabelling.shape(reading.shape, self._revision, self._meaning.relabel)
         return Reading(shape, reading.values)
+
+    @property
+    def counts(self) -> Counts | None:
+        return self._reloads.counts
 
     def observe(self, reading: Reading) -> None:
         engines = set(self._meaning.engines.values()) or {

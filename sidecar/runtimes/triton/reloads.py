@@ -13,6 +13,7 @@ from operator import add, itemgetter, lt
 from typing import Any
 
 from sidecar.exposition import Reading, Sample, Shape
+from sidecar.runtimes.adapter import Counts
 
 #: Series that are remembered after they vanished.
 MAX_REMEMBERED = 50_000
@@ -28,6 +29,8 @@ class Reloads:
     """Carries counts over the reload of a model, raw slot by raw slot."""
 
     def __init__(self) -> None:
+        self.counts: Counts | None = None  # as they stand on the last page
+        self._names: tuple[Identity, ...] = ()
         self._shape: Shape | None = None
         self._slots: tuple[int, ...] = ()
         self._pick: Callable[[Sequence[float]], Any] = lambda values: ()
@@ -47,6 +50,7 @@ class Reloads:
         if reading.shape is not self._shape:
             self._compile(reading.shape)
         if not self._slots:
+            self.counts = None
             return reading
         counts = told = self._take(reading.values)
         if not (
@@ -55,7 +59,9 @@ class Reloads:
             counts = tuple(
                 [now if 0 <= now < inf else was for now, was in zip(told, self._last, strict=True)]
             )
-        if any(map(lt, counts, self._last)):
+        fell = any(map(lt, counts, self._last))
+        self.counts = Counts(self._names, counts, fell)
+        if fell:
             self._fell(counts)
         self._last = counts
         if not all(self._stayed):
@@ -86,6 +92,7 @@ class Reloads:
         self._slots = tuple(slot for slot, _ in found)
         self._pick = itemgetter(*self._slots) if self._slots else lambda values: ()
         self._identities = [(sample.name, sample.labels) for _, sample in found]
+        self._names = tuple(self._identities)
         self._groups = [_group(sample) for _, sample in found]
         self._stayed = [identity in before for identity in self._identities]
         nothing = (float("-inf"), 0.0)
