@@ -86,7 +86,7 @@ class Signals:
         if not data.layout.size:
             return self._block([nan] * len(self._values), present=nan)
         objectives_changed = self._objectives.read(snapshot.extra)
-        if data.layout is not self._seen or objectives_changed or snapshot.provenance is not self._told_by:
+        if data.layout is not self._seen or objectives_changed or snapshot.provenance != self._told_by:
             self._compile(snapshot)
         if snapshot.rebased:
             for one in self._models.values():

@@ -76,7 +76,7 @@ class Track:
         if snapshot.rebased:
             self._rebased()
         restarted = self._restarted(snapshot)
-        if snapshot.data.layout is not self.layout or snapshot.provenance is not self.provenance:
+        if snapshot.data.layout is not self.layout or snapshot.provenance != self.provenance:
             self._compile(snapshot, restarted)
         increases, restarted = self._increases(snapshot.data.values, restarted)
         self._apply(increases)
