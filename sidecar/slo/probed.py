@@ -16,7 +16,7 @@ def on_probes(snapshot: Snapshot) -> Snapshot:
     data = next(
         (one for one in snapshot.extra if any(name in one.layout.by_signal for name in _SIGNALS)), EMPTY_BLOCK
     )
-    return replace(snapshot, data=data, life=EMPTY_BLOCK, epoch=0, extra=(), reread=False)
+    return replace(snapshot, data=data, life=EMPTY_BLOCK, epoch=0, extra=(), reread=False, rebased=False)
 
 
 class Join:
