@@ -76,6 +76,15 @@ def test_swaps_that_look_like_models_that_reload() -> None:
     assert all("conflict" in statuses(one) for one in seen[first:])
 
 
+def test_replicas_that_have_counted_the_same_are_told_by_when_they_began() -> None:
+    address = Address()
+    two = replicas(VLLM, [500.0, 500.0])
+    seen = [address.read(two[tick % 2].page(500)) for tick in range(20)]
+    first = next(place for place, one in enumerate(seen) if "conflict" in statuses(one))
+    assert first <= 4
+    assert value(seen[-1], "target_restarts_total") <= 3
+
+
 @SLOW
 @given(
     page=st.sampled_from(PAGES),
@@ -102,7 +111,8 @@ def test_any_service_is_noticed(
         noticed = noticed or "conflict" in statuses(snapshot)
         if noticed:
             assert not snapshot.data.layout.series
-    assert noticed or swaps < 30
+    alike = any(abs(one - other) < 5 for place, one in enumerate(levels) for other in levels[:place])
+    assert noticed or swaps < 30 or (alike and not told)
     assert value(snapshot, "target_restarts_total") <= several * 4
 
 
@@ -183,6 +193,6 @@ def test_a_swap_after_it_had_settled_is_known_at_once() -> None:
 
 def test_a_clock_that_is_set_there_and_back_is_one_process() -> None:
     address = Address()
-    clocks = [Process(VLLM, start=NOW - 100 + off) for off in (0, 7, 0, 7, 0)]
+    clocks = [Process(VLLM, start=NOW - 100 + off) for off in (0, 7, 0, 7)]
     for tick, process in enumerate(clocks):
         assert "conflict" not in statuses(address.read(process.page(100 + tick)))
