@@ -33,6 +33,7 @@ HELP = "what is covered, what is missing, and which flag or version would mend i
 
 WIDTH = 79
 LOOKS = 3
+LOOKS_AT_A_RESTART = 9  # is it one, or are there several replicas?
 BETWEEN_LOOKS = 1.0
 
 
@@ -154,20 +155,25 @@ async def _live(target: Target, registry: Registry) -> tuple[TargetPipeline, Sna
     """A few looks: the second one knows the runtime's endpoints, the third one its answers."""
     pipeline = TargetPipeline(settings_of(target), registry)
     clock = asyncio.get_running_loop().time
-    async with fetcher_of(target) as fetcher:
-        asked = Asked(address_of(target), fetcher, limit=target.max_page_size)
-        for look in range(LOOKS):
-            if look:
-                await asyncio.sleep(BETWEEN_LOOKS)
+    look, looks = 0, LOOKS
+    while look < looks:
+        if look:
+            await asyncio.sleep(BETWEEN_LOOKS)
+        # A connection for each look: behind a Service it may lead to another replica.
+        async with fetcher_of(target) as fetcher:
+            asked = Asked(address_of(target), fetcher, limit=target.max_page_size)
             began = clock()
             ports = pipeline.adapter.api_ports if pipeline.adapter is not None else {}
             facts = await asked.facts(pipeline.endpoints, ports, began, began + target.timeout)
             for name, answer in facts.items():
                 pipeline.learn(name, answer)
             pages = await asked.pages(pipeline.endpoints, ports, clock() + target.timeout)
-            snapshot = pipeline.feed(pages, time=time.time(), mono=clock())
-            if not snapshot.up:
-                break
+        snapshot = pipeline.feed(pages, time=time.time(), mono=clock())
+        if not snapshot.up:
+            break
+        look += 1
+        if snapshot.epoch and not pipeline.alternates:
+            looks = LOOKS_AT_A_RESTART
     return pipeline, snapshot
 
 

@@ -1,4 +1,4 @@
-"""Several replicas behind one address are told from a runtime that restarts again and again: on captured pages."""
+"""Several replicas behind one address are told from a runtime that restarts again and again."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ Lives = list[tuple[int, float, bool]]
     lives=st.lists(st.tuples(st.integers(1, 6), st.floats(0.01, 40), st.booleans()), min_size=5, max_size=40),
 )
 def test_a_runtime_that_crashes_again_and_again_is_not_several(page: tuple[str, bool], lives: Lives) -> None:
-    """Each process begins at 0 and counts at a pace of its own for some polls; now and then its port is closed."""
+    """Each process begins at 0 and counts at its own pace for some polls; now and then the port is closed."""
     path, told = page
     address = Address(path)
     for place, (polls, pace, closed) in enumerate(lives):
