@@ -4,6 +4,7 @@
 `stream`   server-sent events as they come, and what their moments say
 `ask`      the asyncio edge: one request, bounded in time and size
 `figures`  what is counted, as a block
+`mends`    what mends one that fails
 `lone`     the gap of a lone request, from probes that had the engine to themselves
 `prober`   the stage that puts them together
 """

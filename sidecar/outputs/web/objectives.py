@@ -17,6 +17,8 @@ SIGNAL_WORDS = {
     "time_per_output_token": "time per output token",
     "e2e_request_latency": "request latency",
     "request_queue_time": "queue time",
+    "probe_time_to_first_token": "time to first token of probes",
+    "probe_inter_token_latency": "inter-token latency of probes",
     "availability": "availability",
     "goodput": "goodput",
 }

@@ -11,6 +11,7 @@ from sidecar.outputs.web.numbers import and_more, first, highest, numbers, perce
 from sidecar.outputs.web.objectives import SIGNAL_WORDS, Row, objectives
 from sidecar.outputs.web.trail import Trail
 from sidecar.pipeline.diagnose import MENDS
+from sidecar.probe.mends import MENDS as MENDS_OF_PROBES
 from sidecar.schema import Status
 from sidecar.snapshot import Block, Publication, Snapshot, is_absent
 
@@ -76,6 +77,7 @@ def _of_target(snapshot: Snapshot, trail: Trail) -> Iterator[Problem]:
         yield Problem(WARN, where, "Up, but its readiness endpoint says no.", mend)
     yield from _of_objectives(snapshot)
     yield from _of_load(snapshot, trail)
+    yield from _of_probes(snapshot)
     yield from _of_coverage(snapshot)
 
 
@@ -137,6 +139,22 @@ def _of_load(snapshot: Snapshot, trail: Trail) -> Iterator[Problem]:
     if finished > 0 and errors / finished > 0.01:
         what = f"{percent(errors / finished)} of the requests of the last minute failed."
         yield Problem(BAD, snapshot.target, what, "Read the runtime's log; compare with its last change.")
+
+
+def _of_probes(snapshot: Snapshot) -> Iterator[Problem]:
+    """A model that didn't answer the sidecar's last completion; the result that was counted most says why."""
+    for labels, value in numbers(snapshot.extra, "probe_success"):
+        if value == 0:
+            model = labels.get("model_name", "")
+            failed = {
+                of["result"]: count
+                for of, count in numbers(snapshot.extra, "probe_requests_total")
+                if of.get("model_name", "") == model and of["result"] != "ok"
+            }
+            result = max(failed, key=lambda one: failed[one], default="")
+            mend = MENDS_OF_PROBES.get(result) or "run `inference-sidecar doctor`"
+            what = f"The last probe of {model or 'its model'} wasn't answered: {result.replace('_', ' ')}."
+            yield Problem(WARN, snapshot.target, what, mend[0].upper() + mend[1:] + ".")
 
 
 def _of_coverage(snapshot: Snapshot) -> Iterator[Problem]:
