@@ -135,6 +135,9 @@ class Prober:
             return
         model = self._models[self._turn % len(self._models)]
         self._turn += 1
+        if self._turn == 1:
+            interval = self.settings.interval
+            log.info("target %s is probed: POST %s every %g s", self._target, path, interval)
         self._lone.begin(snapshot)
         asked = self._question(adapter, path, model)
         self._task = asyncio.create_task(

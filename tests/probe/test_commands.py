@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.cli import main
+from sidecar.config import ConfigError, effective_yaml, load_bytes
 from sidecar.simulator.server import SimulatedVllm
 from tests.probe.conftest import refusal, serve_script
 
@@ -40,6 +41,20 @@ def test_check_config_without_a_target_and_without_a_probe(capsys: pytest.Captur
     assert "each runtime that is found is asked every 1m" in " ".join(capsys.readouterr().err.split())
     assert main(["check-config"]) == 0
     assert "probe" not in capsys.readouterr().err
+
+
+def test_what_is_in_force_reads_back_equal() -> None:
+    text = (
+        "targets:\n"
+        "  - {name: a, url: 'http://h:1', probe: {enabled: true, url: 'https://g/x', path: '/v1/{model}', "
+        "model: 'a b/c', prompt: 'Wie geht es dir? «Gut»'}}\n"
+        "  - {name: b, url: 'http://h:2', probe: {enabled: auto, model: auto}}\n"
+    )
+    config = load_bytes(text.encode(), "test")
+    assert load_bytes(effective_yaml(config).encode(), "again") == config
+    assert (config.targets[0].probe.enabled, config.targets[1].probe.enabled) == (True, None)
+    with pytest.raises(ConfigError, match=r"targets\[0\]\.probe\.enabled"):
+        load_bytes(text.replace("enabled: true", "enabled: sometimes").encode(), "test")
 
 
 Findings = list[dict[str, str]]
