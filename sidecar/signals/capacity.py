@@ -69,17 +69,16 @@ class KvCapacity:
 
 
 class ObservedCapacity:
-    """What ran on average while a queue stood for 30 s: the engine took no more. `kept` seconds later that is
+    """What ran on average while a queue stood for 30 s: the engine took no more. Ten minutes later that is
     forgotten, as it may have been throttled, or met longer requests.
 
     A plateau is kept: the same number at four polls of five, though requests came and went and the KV cache had
     room, is what the engine has slots for. It goes when more was seen to run.
     """
 
-    __slots__ = ("_kept", "plateau", "seen")
+    __slots__ = ("plateau", "seen")
 
-    def __init__(self, kept: float = 600.0) -> None:
-        self._kept = kept
+    def __init__(self) -> None:
         self.seen: tuple[float, float] | None = None  # requests, when
         self.plateau: float | None = None
 
@@ -104,7 +103,7 @@ class ObservedCapacity:
             self.plateau = most
 
     def value(self, now: float) -> float | None:
-        recent = self.seen[0] if self.seen is not None and now - self.seen[1] <= self._kept else None
+        recent = self.seen[0] if self.seen is not None and now - self.seen[1] <= _KEPT else None
         return min((one for one in (recent, self.plateau) if one is not None), default=None)
 
 

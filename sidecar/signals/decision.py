@@ -40,7 +40,7 @@ class Decision:
         self.service_time = ServiceTime(settings.service_time)
         self.idle_gap = IdleGap(settings.idle_gap)
         self.kv = KvCapacity()
-        self.observed = ObservedCapacity(settings.observed_kept)
+        self.observed = ObservedCapacity()
         self.limits = [nan] * len(LIMITS)
         self.idle = self.load = self.capacity = self.demand = nan
         self.why = (NONE, NO_CAPACITY)
@@ -52,7 +52,7 @@ class Decision:
 
     def restarted(self) -> None:
         """The runtime may have come back with other limits; its times are still the best guess."""
-        self.kv, self.observed = KvCapacity(), ObservedCapacity(self.settings.observed_kept)
+        self.kv, self.observed = KvCapacity(), ObservedCapacity()
 
     def update(self, polls: Polls) -> None:
         """Decide anew after a poll."""

@@ -48,7 +48,6 @@ class Settings:
     service_time: float | None = None
     gpus: float | None = None
     gaps_from_tokens: bool = True  # where a runtime tells none: request-seconds executed over tokens
-    observed_kept: float = 600.0  # seconds that the observed limit is believed after its queue
     gpu_hour_price: float | None = None
     currency: str = "USD"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.autoscale.compared import DEMAND
+from sidecar.autoscale.compared import DEMAND, Column, Section
 from sidecar.autoscale.loop import Run, Sample
 from sidecar.autoscale.picture import svg
 from sidecar.autoscale.recorded import Moment, RecordingError, scene_of
-from sidecar.autoscale.report import Section, write_report
+from sidecar.autoscale.report import write_report
 from sidecar.autoscale.table import table
 from sidecar.autoscale.traffics import SCENES, Scene
 from sidecar.autoscale.verdict import Verdict, judge
@@ -119,7 +119,11 @@ def test_the_report_is_a_page_of_tables(tmp_path: Path) -> None:
     told: list[str] = []
     path = tmp_path / "report.md"
     write_report(
-        path, sections=[Section("One", (short,), (DEMAND,))], changes=(), seeds=(1, 2), progress=told.append
+        path,
+        sections=[Section("One", (short,), (Column("replica demand", DEMAND),))],
+        changes=(),
+        seeds=(1, 2),
+        progress=told.append,
     )
     text = path.read_text("utf-8")
     assert "| traffic | replica demand |" in text
