@@ -70,6 +70,15 @@ def test_each_is_judged_by_its_own_counts() -> None:
     assert told == {"ttft": "ok", "probe-ttft": "ok"}
 
 
+def test_no_series_stands_twice_and_the_numbers_are_those_of_the_layout() -> None:
+    world, engine = World(), SloEngine(BOTH)
+    world.probe()
+    block = engine.feed(world.snapshot())
+    keys = [(one.signal.name, one.labels) for one in block.layout.series]
+    assert len(keys) == len(set(keys))
+    assert block.layout.size == len(block.values)
+
+
 def test_a_restart_of_the_runtime_sets_no_probe_back() -> None:
     world, engine = World(), SloEngine(BOTH)
     world.good = 50.0
