@@ -36,11 +36,13 @@ class Fleet:
         self.discovered: bool | None = None
         self.reads: Counter[str] = Counter()
         self.answers: Counter[tuple[str, str]] = Counter()
+        self.answer_seconds: dict[str, float] = {}
         self.kept: dict[str, dict[str, float]] = {}  # model → figures that outlive its replicas
         self._stale_after = stale_after
         self._utilisation = utilisation
         self._counters: dict[Key, float] = {}
         self._past: deque[tuple[float, dict[str, tuple[float, float]]]] = deque()
+        self._failed_by: set[str] = set()  # results that were ever seen
         self._rows: dict[_Row, float] = {}
         self._layout: Layout | None = None
         self._order: tuple[_Row, ...] = ()
@@ -68,9 +70,15 @@ class Fleet:
 
     def failed(self, address: str, error: str, detail: str = "") -> None:
         self.reads[error] += 1
+        self._failed_by.add(error)
         member = self.members.get(address)
         if member is not None:
             member.failed(error, detail)
+
+    def answered(self, method: str, code: str, seconds: float) -> None:
+        """KEDA was given an answer."""
+        self.answers[method, code] += 1
+        self.answer_seconds[method] = self.answer_seconds.get(method, 0.0) + seconds
 
     def block(self, now: float) -> Block:
         """Everything as of now; what can't be told is absent."""
@@ -85,6 +93,7 @@ class Fleet:
             heard = answering[signal, model, labels]
             self._put(f"fleet_{signal}", model, scaled_up(total, expected, heard), labels)
         self._keep(serving)
+        self._constrain(serving)
         self._from_zero(now)
         for (signal, model, labels), total in self._counters.items():
             self._put(f"fleet_{signal}", model, total, labels)
@@ -123,11 +132,25 @@ class Fleet:
                 used = sum(share * weight for share, weight in pairs)
                 self._put("fleet_kv_cache_usage_ratio", model, used / whole)
 
+    def _constrain(self, serving: Iterable[Member]) -> None:
+        """How full the fullest replica is, and what limits how many."""
+        fullest: dict[Key, float] = {}
+        decided: Counter[Key] = Counter()
+        for member in serving:
+            decided.update(member.decided())
+            for key, value in member.highest():
+                fullest[key] = max(value, fullest.get(key, value))
+        for (_, model, labels), value in fullest.items():
+            self._put("fleet_saturation_ratio", model, value, labels)
+        for (_, model, labels), count in decided.items():
+            self._put("fleet_decided_replicas", model, float(count), labels)
+
     def _from_zero(self, now: float) -> None:
         """With no replica at all the router tells what there is to do: its requests, for as long as they take."""
         if self.router is None:
             return
         seen = self.router.seen(now, self._stale_after)
+        self._put("fleet_router_up", "", float(seen is not None))
         if seen is None:
             return
         self._put("fleet_router_in_flight_requests", "", seen.in_flight)
@@ -143,7 +166,7 @@ class Fleet:
             self._put("fleet_replica_demand", model, demand)
 
     def _ratio(self, now: float) -> None:
-        """Of the increases of a minute, once for the whole fleet."""
+        """Of the increases of a minute, or since a model was first seen, once for the whole fleet."""
         present: dict[str, tuple[float, float]] = {}
         for (signal, model, _), total in self._counters.items():
             queue, compute = present.get(model, (0.0, 0.0))
@@ -154,9 +177,9 @@ class Fleet:
         self._past.append((now, present))
         while len(self._past) > 1 and self._past[1][0] <= now - WINDOW:
             self._past.popleft()
-        then, before = self._past[0]
         for model, (queue, compute) in present.items():
-            if now > then and model in before:
+            then, before = next(one for one in self._past if model in one[1])
+            if now > then:
                 was_queue, was_compute = before[model]
                 value = queue_to_compute(queue - was_queue, compute - was_compute, now - then)
                 self._put("fleet_queue_to_compute_ratio", model, value, (("window", "1m"),))
@@ -166,6 +189,11 @@ class Fleet:
             self._put("fleet_discovery_success", "", float(self.discovered))
         for result, count in self.reads.items():
             self._put("fleet_reads_total", "", float(count), (("result", result),))
+        failing = Counter(one.error for one in self.members.values() if one.error)
+        for result in self._failed_by:
+            self._put("fleet_failing_sidecars", "", float(failing[result]), (("result", result),))
+        for method, seconds in self.answer_seconds.items():
+            self._put("fleet_scaler_answer_seconds_total", "", seconds, (("method", method),))
         for (method, code), count in self.answers.items():
             self._put("fleet_scaler_answers_total", "", float(count), (("method", method), ("code", code)))
 

@@ -64,6 +64,15 @@ class Member:
         values = self._page.values
         return [(key, values[place]) for place, _, key in self._page.plan.summed]
 
+    def highest(self) -> list[tuple[Key, float]]:
+        values = self._page.values
+        return [(key, values[place]) for place, key in self._page.plan.highest]
+
+    def decided(self) -> list[Key]:
+        """What limits each of its replicas, and why."""
+        values = self._page.values
+        return [key for place, key in self._page.plan.decided if values[place] == 1.0]
+
     def own(self) -> dict[tuple[str, str], dict[str, float]]:
         """(target, model) → its own figures; of several limits of the capacity the smallest."""
         found: dict[tuple[str, str], dict[str, float]] = {}

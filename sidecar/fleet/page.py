@@ -38,9 +38,13 @@ OWN = (
     "kv_cache_usage_ratio",
     "kv_cache_capacity_tokens",
 )
+#: Of the fullest replica; how many replicas say the same.
+HIGHEST = "saturation_ratio"
+DECIDED = "replica_demand_info"
 UP = "target_up"
 
-_NEEDLES = tuple(f"\n{PREFIX}{name}{{".encode() for name in (UP, *SUMMED, *COUNTED, *OWN))
+WANTED = (UP, *SUMMED, *COUNTED, *OWN, HIGHEST, DECIDED)
+_NEEDLES = tuple(f"\n{PREFIX}{name}{{".encode() for name in WANTED)
 _A_SIDECAR = f"\n{PREFIX}sidecar_build_info{{".encode()
 
 Key = tuple[str, str, Labels]
@@ -55,6 +59,8 @@ class Plan:
     summed: tuple[tuple[int, str, Key], ...]
     counted: tuple[tuple[int, Key], ...]
     own: tuple[tuple[int, str, Key], ...]
+    highest: tuple[tuple[int, Key], ...]
+    decided: tuple[tuple[int, Key], ...]
     models: frozenset[tuple[str, str]]  # (target, model) of whose work anything is told
 
 
@@ -64,7 +70,7 @@ class SidecarPage:
     def __init__(self) -> None:
         self._reader = PageReader()
         self._shape: Shape | None = None
-        self.plan = Plan((), (), (), (), frozenset())
+        self.plan = Plan((), (), (), (), (), (), frozenset())
         self.values: list[float] = []
 
     def read(self, body: bytes) -> None:
@@ -94,7 +100,7 @@ def wanted_lines(body: bytes) -> bytes:
 
 
 def _plan(samples: tuple[Sample, ...]) -> Plan:
-    up, summed, counted, own = [], [], [], []
+    up, summed, counted, own, highest, decided = [], [], [], [], [], []
     models = set()
     for place, sample in enumerate(samples):
         name = sample.name.removeprefix(PREFIX)
@@ -112,4 +118,16 @@ def _plan(samples: tuple[Sample, ...]) -> Plan:
             counted.append((place, key))
         elif name in OWN:
             own.append((place, target, key))
-    return Plan(tuple(up), tuple(summed), tuple(counted), tuple(own), frozenset(models))
+        elif name == HIGHEST:
+            highest.append((place, key))
+        elif name == DECIDED:
+            decided.append((place, key))
+    return Plan(
+        tuple(up),
+        tuple(summed),
+        tuple(counted),
+        tuple(own),
+        tuple(highest),
+        tuple(decided),
+        frozenset(models),
+    )

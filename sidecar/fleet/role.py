@@ -136,13 +136,10 @@ class FleetRole:
         tls = None
         if given.grpc_cert is not None and given.grpc_key is not None:
             tls = ScalerTls(given.grpc_cert, given.grpc_key, given.grpc_client_ca)
-        self._scaler = Scaler(lambda: self._block, self._answered)
+        self._scaler = Scaler(lambda: self._block, self.fleet.answered)
         self._server = await serve(self._scaler, address, tls)
         self.grpc_port = self._server.port
         log.info("serving KEDA's external scaler on port %d, TLS %s", self.grpc_port, "on" if tls else "off")
-
-    def _answered(self, method: str, code: str) -> None:
-        self.fleet.answers[method, code] += 1
 
     # Reading --------------------------------------------------------------------------------------
 

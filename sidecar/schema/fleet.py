@@ -45,7 +45,20 @@ FLEET: tuple[Signal, ...] = (
         "Median of the requests that a replica can execute at once; the last one while none is told.",
         unit=REQ,
     ),
+    gauge(
+        "fleet_decided_replicas",
+        "Answering replicas by the limit and the term that decide their demand.",
+        unit="replicas",
+        labels=("limit", "reason"),
+    ),
+    gauge(
+        "fleet_saturation_ratio",
+        "Use of a resource over its limit, of the fullest replica.",
+        unit=RATIO,
+        labels=("resource",),
+    ),
     gauge("fleet_router_in_flight_requests", "Requests in flight, as the router tells.", unit=REQ),
+    gauge("fleet_router_up", "1 while the router's page is understood, else 0; absent without a router."),
     counter("fleet_queue_seconds_total", "Request-seconds spent waiting, seen by this process.", unit=S),
     counter("fleet_compute_seconds_total", "Request-seconds spent executing, seen by this process.", unit=S),
     counter("fleet_arrivals_total", "Requests that have come, seen by this process.", unit=REQ),
@@ -64,9 +77,21 @@ FLEET: tuple[Signal, ...] = (
         "fleet_discovery_success", "1 when the last look for replicas succeeded; else the last list holds."
     ),
     counter("fleet_reads_total", "Readings of sidecars by result.", labels=("result",)),
+    gauge(
+        "fleet_failing_sidecars",
+        "Listed sidecars by how their last reading failed.",
+        unit="sidecars",
+        labels=("result",),
+    ),
     counter(
         "fleet_scaler_answers_total",
         "Answers to KEDA by method and gRPC status.",
         labels=("method", "code"),
+    ),
+    counter(
+        "fleet_scaler_answer_seconds_total",
+        "Time that answers to KEDA took; over their number it is the mean.",
+        unit=S,
+        labels=("method",),
     ),
 )

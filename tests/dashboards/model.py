@@ -60,4 +60,4 @@ def annotations(board: Json) -> Iterator[Asked]:
 def filled(expr: str, rate_interval: str = "1m", span: str = "1h") -> str:
     """The expression as Grafana sends it with every variable at All."""
     expr = expr.replace("$__rate_interval", rate_interval).replace("$__range", span)
-    return re.sub(r'"\$(namespace|runtime|model|target|slo|gpu)"', '".*"', expr)
+    return re.sub(r'"\$(namespace|fleet|runtime|model|target|slo|gpu)"', '".*"', expr)

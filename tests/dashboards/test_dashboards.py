@@ -210,13 +210,12 @@ def test_links_lead_to_dashboards_that_there_are() -> None:
 
 
 def test_no_signal_that_an_operator_needs_is_left_out() -> None:
-    """Every signal of the schema is on some panel, but for those named here, GPU details, and the sums of the
-    fleet role: a dashboard adds the replicas up itself."""
+    """Every signal of the schema is on some panel, but for those named here and GPU details."""
     text = " ".join(one.expr for one in EVERYTHING)
     left_out = {
         name for name in SIGNALS if not re.search(rf"\binference_{name}(_bucket|_sum|_count)?\b", text)
     }
-    unexpected = {name for name in left_out if not name.startswith(("gpu_", "fleet_"))} - {
+    unexpected = {name for name in left_out if not name.startswith("gpu_")} - {
         "target_live",  # says what up and ready say
         "target_start_timestamp_seconds",  # restarts are shown
         "adapter_running",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from sidecar.simulator.replica import Replica, State
 from sidecar.simulator.simulation import Simulation
 from sidecar.simulator.vllm_page import VllmPage
 from sidecar.snapshot import Block, Provenance, Publication, Snapshot, block_of
+from tests.dashboards.fleet import fleet_roles
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests/runtimes/triton/pages/captures"
@@ -118,6 +120,7 @@ class World:
         self._page = VllmPage("0.32.0")
         self._mono = 0.0
         self._restarted = False
+        self.done = 0.0  # share of the show that is over
         self.itself = SelfMetrics()
         self.itself.config_loaded(time.time())
         self.itself.loop_lagged(0.001)
@@ -137,6 +140,7 @@ class World:
 
     def step(self, every: float, done: float) -> None:
         self._mono += every
+        self.done = done
         self._simulation.advance(self._mono)
         if done > 0.6 and not self._restarted:
             self._restarted = True
@@ -155,6 +159,10 @@ class World:
         )
         gpus = block_of(_gpus(self._mono, lost=done > 0.7))
         self.publication = Publication(time.time(), snapshots, (gpus,), self.publication.serial + 1)
+
+    def fleet(self) -> AbstractAsyncContextManager[tuple[str, ...]]:
+        """Two fleet roles beside it, whose sidecars show what `chat` does; gives their addresses."""
+        return fleet_roles(lambda: self.publication.snapshots[0], lambda: self.done)
 
     def _tell_of_vllm(self, version: str) -> None:
         card = {"id": DEMO_REPLICA.model_name, "root": DEMO_REPLICA.model_name, "max_model_len": 8192}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sidecar.exposition import PageError, read_page
-from sidecar.fleet.page import COUNTED, OWN, SUMMED, UP, SidecarPage, wanted_lines
+from sidecar.fleet.page import WANTED as NAMES
+from sidecar.fleet.page import SidecarPage, wanted_lines
 from sidecar.schema import PREFIX
 from tests.fleet.world import busy, page, simulated_page
 
-WANTED = {PREFIX + name for name in (UP, *SUMMED, *COUNTED, *OWN)}
+WANTED = {PREFIX + name for name in NAMES}
 
 
 def samples(body: bytes) -> dict[tuple[str, str], float]:
@@ -26,9 +27,9 @@ def test_cutting_a_page_loses_no_wanted_sample_and_keeps_no_other(body: bytes) -
 
 
 def test_names_that_begin_alike_are_not_taken_for_each_other() -> None:
-    body = page({"replica_demand": 1.0}, replica_demand_info__limit__slots__reason__load=1.0)
-    assert b"inference_replica_demand_info" in body
-    assert b"demand_info" not in wanted_lines(body)
+    body = page({"replica_demand": 1.0, "requests_running": 2.0}, request_slots=64.0)
+    assert b"inference_request_slots" in body
+    assert b"request_slots" not in wanted_lines(body)
 
 
 def test_a_label_value_that_holds_a_line_breaks_nothing() -> None:

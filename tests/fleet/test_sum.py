@@ -49,6 +49,15 @@ def test_gauges_add_up_and_ratios_are_made_once() -> None:
     assert replicas(block) == (2, 2, 2)
 
 
+def test_the_ratio_is_told_as_soon_as_there_are_two_pages() -> None:
+    fleet = fleet_of(None)
+    fleet.block(0.0)
+    fleet.read("a", busy(1.0), 1.0)
+    assert isnan(fleet.block(1.0).get("fleet_queue_to_compute_ratio", window="1m"))
+    fleet.read("a", busy(1.0, queue_seconds_total=102.0, compute_seconds_total=1010.0), 3.0)
+    assert fleet.block(3.0).get("fleet_queue_to_compute_ratio", window="1m") == pytest.approx(0.2)
+
+
 def test_a_kv_cache_counts_by_its_size() -> None:
     large = busy(1.0, kv_cache_usage_ratio=0.9, kv_cache_capacity_tokens=3000.0)
     small = busy(1.0, kv_cache_usage_ratio=0.1, kv_cache_capacity_tokens=1000.0)
@@ -230,3 +239,44 @@ def test_the_layout_stays_while_the_same_things_are_told() -> None:
     fleet.read("a", busy(3.0), 10.0)
     assert fleet.block(10.0).layout is second.layout
     assert len(second.layout.series) > len(first.series), "counters have begun"
+
+
+def test_what_limits_the_replicas_and_how_full_the_fullest_is() -> None:
+    def body(limit: str, reason: str, slots: float) -> bytes:
+        decided = {f"replica_demand_info__limit__{limit}__reason__{reason}": 1.0}
+        return busy(1.0, saturation_ratio__resource__slots=slots, **decided)
+
+    fleet = fleet_of(body("slots", "load", 0.4), body("slots", "load", 0.9), body("slo", "slo", 0.1), None)
+    block = fleet.block(0.0)
+    assert block.get("fleet_saturation_ratio", resource="slots") == 0.9
+    limited = {
+        (one.label("limit"), one.label("reason")): block.values[one.start]
+        for one in block.layout.find("fleet_decided_replicas")
+    }
+    assert limited == {("slots", "load"): 2.0, ("slo", "slo"): 1.0}, "the silent one isn't guessed"
+
+
+def test_how_sidecars_fail_now_and_have_failed() -> None:
+    fleet = fleet_of(busy(1.0), busy(1.0), None)
+    assert not list(fleet.block(0.0).layout.find("fleet_failing_sidecars")), "nothing has failed yet"
+    fleet.failed("b", "timeout")
+    fleet.failed("c", "refused")
+    block = fleet.block(1.0)
+    assert block.get("fleet_failing_sidecars", result="timeout") == 1.0
+    assert block.get("fleet_failing_sidecars", result="refused") == 1.0
+    fleet.read("b", busy(1.0), 2.0)
+    fleet.list(["a", "b"], vouched=True)
+    block = fleet.block(2.0)
+    assert block.get("fleet_failing_sidecars", result="timeout") == 0.0
+    assert block.get("fleet_failing_sidecars", result="refused") == 0.0, "who isn't listed doesn't fail"
+    assert block.get("fleet_reads_total", result="refused") == 1.0
+
+
+def test_a_router_says_whether_it_is_understood() -> None:
+    fleet = fleet_of(busy(1.0))
+    assert isnan(fleet.block(0.0).get("fleet_router_up"))
+    fleet.router = Router("http://r/metrics", selector("in_flight"))
+    assert fleet.block(0.0).get("fleet_router_up") == 0.0
+    fleet.router.read(b"in_flight 3\n", 0.0)
+    assert fleet.block(1.0).get("fleet_router_up") == 1.0
+    assert fleet.block(STALE + 1).get("fleet_router_up") == 0.0

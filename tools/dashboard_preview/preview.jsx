@@ -24,7 +24,7 @@ function filled(text) {
   return text
     .replaceAll("$__rate_interval", `${Math.max(4 * Number(parameters.get("scrape") || 1), step)}s`)
     .replaceAll("$__range", `${Math.round(end - begin)}s`)
-    .replace(/"\$(namespace|runtime|model|target|slo|gpu)"/g, (_, name) => `"${parameters.get(name) || ".*"}"`);
+    .replace(/"\$(namespace|fleet|runtime|model|target|slo|gpu)"/g, (_, name) => `"${parameters.get(name) || ".*"}"`);
 }
 
 async function ask(target) {

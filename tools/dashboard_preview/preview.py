@@ -25,7 +25,7 @@ from sidecar.outputs.server import listen  # noqa: E402
 from tests.dashboards.test_queries import config  # noqa: E402
 from tests.dashboards.world import World  # noqa: E402
 from tests.integration.real_servers import prometheus  # noqa: E402
-from tests.web.browser import chromium  # noqa: E402
+from tests.web.browser import Browser, chromium  # noqa: E402
 
 BUILD = Path(__file__).parent / "build"
 #: What the variables are set to, where not to All: captured Triton pages hold provoked failures.
@@ -72,41 +72,43 @@ async def main(out: Path, wanted: list[str]) -> int:
     world = World(SIMULATED)
     world.step(2.0, 0.0)
     sidecar = await listen(world.app, "127.0.0.1:0")
-    wrong = 0
+    rules = sorted((ROOT / "alerts").glob("*.rules.yaml"))
     with tempfile.TemporaryDirectory() as folder:
-        rules = sorted((ROOT / "alerts").glob("*.rules.yaml"))
-        with prometheus(Path(folder), config(sidecar.url.removeprefix("http://"), rules)) as server:
-            begin = time.time() + 1
-            await world.play(SECONDS)
-            end = time.time() - 0.5
-            runner = web.AppRunner(stage(server.url))
-            await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            port = runner.addresses[0][1]
-            async with chromium(Path(folder)) as browser:
-                for board in DASHBOARDS:
-                    if wanted and board.name not in wanted:
-                        continue
-                    chosen = CHOSEN.get(board.name, "")
-                    times = f"begin={begin:.0f}&end={end:.0f}"
-                    url = f"http://127.0.0.1:{port}/?board={board.name}&{times}&{chosen}"
-                    async with browser.page(url, width=1600, height=1000) as page:
-                        await page.until("window.pending === 0", 60)
-                        await asyncio.sleep(1.5)
-                        (out / f"dashboard-{board.name.removeprefix('inference-')}.png").write_bytes(
-                            await page.shot()
-                        )
-                        errors = [
-                            one for one in page.errors if "font" not in one.lower() and "OTS" not in one
-                        ]
-                        faults = [*errors, *await page.evaluate("window.faults")]
-                        empty = await page.evaluate("window.empty")
-                        print(f"{board.name}: {len(faults)} faults {faults[:3]}, without data: {empty}")
-                        wrong += len(faults) + len(empty)
-            await runner.cleanup()
+        async with world.fleet() as fleet:
+            scraped = config(sidecar.url.removeprefix("http://"), fleet, rules)
+            with prometheus(Path(folder), scraped) as server:
+                begin = time.time() + 1
+                await world.play(SECONDS)
+                span = f"begin={begin:.0f}&end={time.time() - 0.5:.0f}"
+                async with chromium(Path(folder)) as browser:
+                    wrong = await draw(browser, server.url, span, out, wanted)
     await sidecar.close()
     return 1 if wrong else 0
+
+
+async def draw(browser: Browser, prometheus: str, span: str, out: Path, wanted: list[str]) -> int:
+    """Every dashboard that is wanted, as a picture; returns the number of faults and of panels without data."""
+    runner = web.AppRunner(stage(prometheus))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    wrong = 0
+    for board in DASHBOARDS:
+        if wanted and board.name not in wanted:
+            continue
+        url = f"http://127.0.0.1:{port}/?board={board.name}&{span}&{CHOSEN.get(board.name, '')}"
+        async with browser.page(url, width=1600, height=1000) as page:
+            await page.until("window.pending === 0", 60)
+            await asyncio.sleep(1.5)
+            picture = out / f"dashboard-{board.name.removeprefix('inference-')}.png"
+            picture.write_bytes(await page.shot())
+            errors = [one for one in page.errors if "font" not in one.lower() and "OTS" not in one]
+            faults = [*errors, *await page.evaluate("window.faults")]
+            empty = await page.evaluate("window.empty")
+            print(f"{board.name}: {len(faults)} faults {faults[:3]}, without data: {empty}")
+            wrong += len(faults) + len(empty)
+    await runner.cleanup()
+    return wrong
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from sidecar.outputs.dashboards.dashboard import OF_RUNTIMES, Dashboard, Section
 from sidecar.outputs.dashboards.panels import BAD, Query, dashed, lines, rising, stat
 
 _READY = q.total("target_ready", where=q.TARGET)
-_HPA = 'namespace=~"$namespace"'
+HPA = 'namespace=~"$namespace"'
 _KEDA = 'exported_namespace=~"$namespace"'
 _RATIO = f"{q.rate('queue_seconds_total')} / ({q.rate('compute_seconds_total')} > 0)"
 
@@ -132,16 +132,16 @@ SCALER = Section(
             "Replicas wanted and present, within the bounds.",
             Query(
                 "sum by (horizontalpodautoscaler) "
-                f"(kube_horizontalpodautoscaler_status_desired_replicas{{{_HPA}}})",
+                f"(kube_horizontalpodautoscaler_status_desired_replicas{{{HPA}}})",
                 "{{horizontalpodautoscaler}} wanted",
             ),
             Query(
                 "sum by (horizontalpodautoscaler) "
-                f"(kube_horizontalpodautoscaler_status_current_replicas{{{_HPA}}})",
+                f"(kube_horizontalpodautoscaler_status_current_replicas{{{HPA}}})",
                 "{{horizontalpodautoscaler}} present",
             ),
             Query(
-                f"sum by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_spec_max_replicas{{{_HPA}}})",
+                f"sum by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_spec_max_replicas{{{HPA}}})",
                 "most",
             ),
             overrides=(dashed("most", BAD),),

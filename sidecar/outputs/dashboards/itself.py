@@ -43,8 +43,11 @@ SIGHT = Section(
         stat(
             "Sidecars",
             "none",
-            "Sidecars that Prometheus scrapes.",
-            Query(f"count (inference_sidecar_build_info{{{_SPACE}}})"),
+            "Sidecars that Prometheus scrapes; processes of the fleet role are none.",
+            Query(
+                f"count (inference_sidecar_build_info{{{_SPACE}}} unless {q.SAME_SIDECAR} "
+                f"inference_fleet_replicas{{{_SPACE}}})"
+            ),
         ),
         stat(
             "Targets up",

@@ -77,7 +77,7 @@ class Panel:
 _SHORTENED = ("timeseries", "stat", "bargauge")
 REFS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MATCHERS = re.compile(r"\{[^{}]*\}")
-_OURS = re.compile(r'\b(?:namespace|runtime|model_name|target|gpu_uuid|slo|sloth_slo)=~"\$\w+",? ?')
+_OURS = re.compile(r'\b(?:namespace|job|runtime|model_name|target|gpu_uuid|slo|sloth_slo)=~"\$\w+",? ?')
 _SPACE = re.compile(r"\s+")
 
 
