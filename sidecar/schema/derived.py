@@ -97,4 +97,8 @@ SLO: tuple[Signal, ...] = (
         "The objectives, as configured, and whether they can be measured.",
         labels=("slo", "signal", "threshold", "objective", "period", "status", "method"),
     ),
+    gauge(
+        "slo_accounts_refused",
+        "Pairs of an objective and a model of the target that nobody judges: there are too many of them.",
+    ),
 )

@@ -43,7 +43,8 @@ class Account:
 
     `born` and `born_seen` (the ring's clock and seconds seen) say since when it is watched without a break.
     `judged` says whether events are being counted now. `column` is its place in the ring, -1 before it could
-    ever be measured.
+    ever be measured. `gone` is since when (ring's clock) a page that can be read has had nothing of the model,
+    NaN while it is served.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Account:
         "column",
         "counts",
         "earlier",
+        "gone",
         "judged",
         "model",
         "objective",
@@ -71,6 +73,7 @@ class Account:
         self.earlier = Counts()
         self.born = nan
         self.born_seen = nan
+        self.gone = nan
         self.parts = [Counts() for _ in objective.terms] if objective.signal == GOODPUT else [self.counts]
         self.settled = Counts()
         self.block_end = nan
@@ -78,6 +81,11 @@ class Account:
     @property
     def key(self) -> tuple[str, str]:
         return self.objective.fingerprint, self.model
+
+    @property
+    def ends(self) -> float:
+        """When no window of it reaches back to the time that its model was served; NaN while it is."""
+        return self.gone + max((*self.objective.spans, self.objective.period))
 
     def become(self, status: Status, reason: str) -> None:
         self.status, self.reason = status, reason

@@ -23,7 +23,7 @@ PROBED_STATE_KEY = "slo-probed/"
 class SloEngine:
     """Feeds snapshots to objectives. `saved` is what an earlier engine's `saved()` returned: windows go on.
 
-    State that can't be used is left alone and told in `problems`.
+    State that can't be used is left alone and told in `problems`, and so are targets with too much to judge.
     """
 
     provenance: tuple[Provenance, ...] = ()  # slo_info tells it
@@ -35,6 +35,7 @@ class SloEngine:
         self._joins: dict[str, Join] = {}
         # By state key. The runtime's counters and the probes' restart each on their own: a track of its own each.
         self._pages: dict[str, Page] = {}
+        self._full: set[str] = set()  # targets with more to judge than is possible: told once
         for key, body in (saved or {}).items():
             if key.startswith((STATE_KEY, PROBED_STATE_KEY)):
                 try:
@@ -56,6 +57,9 @@ class SloEngine:
         if page is None:
             page = self._pages[key] = Page(Track(self._of(key)))
         page.track.feed(snapshot)
+        if page.track.refused and snapshot.target not in self._full:
+            self._full.add(snapshot.target)
+            self.problems.append(f"target {snapshot.target}: {_too_many(page.track)}")
         return page.render(snapshot)
 
     def _of(self, key: str) -> tuple[Objective, ...]:
@@ -103,8 +107,15 @@ def _findings(track: Track) -> Iterator[Finding]:
             Level.WARNING,
             "objectives",
             "too_many",
-            f"{track.refused} of the target's objectives and models are not judged: at most {MOST_ACCOUNTS}",
+            _too_many(track),
         )
+
+
+def _too_many(track: Track) -> str:
+    return (
+        f"{track.refused} pairs of an objective and a model are not judged: at most {MOST_ACCOUNTS} are, and a"
+        " model that is gone makes room after 10 minutes. Restrict `models` of the objectives"
+    )
 
 
 def _bound_findings(track: Track, account: Account) -> Iterator[Finding]:

@@ -75,7 +75,8 @@ class Page:
             if row.period not in row.spans:
                 coverage.append(seen)
             remaining.append(1.0 - rate)
-        return Block(self._layout, (*events, *bad, *burn, *coverage, *remaining, *self._infos))
+        refused = float(track.refused)
+        return Block(self._layout, (*events, *bad, *burn, *coverage, *remaining, *self._infos, refused))
 
     def _compile(self, target: str, runtime: str) -> None:
         builder = LayoutBuilder()
@@ -98,6 +99,8 @@ class Page:
         for account in accounts:
             builder.add("slo_info", {**_labels(target, runtime, account), **_info(account)})
         self._infos = (1.0,) * len(accounts)
+        own = {"target": target} | ({"runtime": runtime} if runtime else {})
+        builder.add("slo_accounts_refused", own)
         self._layout = builder.build()
 
 

@@ -81,6 +81,11 @@ class Ring:
         for tier in self.tiers:
             tier.add_column()
 
+    def keep_columns(self, kept: Sequence[int]) -> None:
+        """Only these stay, in this order."""
+        for tier in self.tiers:
+            tier.columns = [tier.columns[number] for number in kept]
+
     def append(self, time: float, values: Sequence[float], *, unbroken: bool) -> None:
         """A new point; `unbroken` says that the counts since the last one are complete."""
         if not self.empty:

@@ -41,6 +41,7 @@ def freeze(track: Track) -> bytes:
                 "judged": account.judged,
                 "born": account.born + offset,
                 "born_seen": account.born_seen,
+                "gone": account.gone + offset if isfinite(account.gone) else None,
                 "events": account.earlier.events + account.counts.events,
                 "lenient": account.earlier.lenient + account.counts.lenient,
             }
@@ -105,6 +106,8 @@ def _accounts(track: Track, entries: Sequence[dict[str, Any]]) -> list[int]:
             continue
         account = Account(objective, str(entry["model"]))
         account.born, account.born_seen = float(entry["born"]), float(entry["born_seen"])
+        if entry.get("gone") is not None:
+            account.gone = float(entry["gone"])
         account.earlier = Counts(events=float(entry["events"]), lenient=float(entry["lenient"]))
         account.become(Status.OK if entry["judged"] else Status.NO_DATA, "")
         track.accounts[account.key] = account

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from math import nan
+from math import inf, nan
 
 from sidecar.slo.account import Account, Status
 from sidecar.slo.objective import GOODPUT, Objective
 from sidecar.slo.ring import Ring
 from sidecar.slo.sources import NOTHING, Measure, Source, measure, models_of
-from sidecar.snapshot import EMPTY_LAYOUT, Layout, Provenance, Snapshot, is_absent
+from sidecar.snapshot import EMPTY_LAYOUT, Labels, Layout, Provenance, Snapshot, is_absent
 
 #: Objectives × models of one target; more are refused and told.
 MOST_ACCOUNTS = 512
 
+#: Where more are wanted, those make room whose model has been gone for this long (seconds), the longest first.
+GONE = 600.0
+
+#: Ended ones that are known to have been there.
+MOST_ENDED = 8 * MOST_ACCOUNTS
+
 #: Start times of one process may differ by this much, where a runtime computes them (seconds).
 SAME_START = 5.0
+
+
+#: Objective, model, term of the objective, series.
+Key = tuple[str, str, int, tuple[str, Labels]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +37,7 @@ class Reading:
     account: Account
 
     @property
-    def key(self) -> tuple[str, str, int, tuple[str, tuple[tuple[str, str], ...]]]:
+    def key(self) -> Key:
         return (*self.account.key, self.source.part, self.source.series)
 
 
@@ -48,9 +58,9 @@ class Track:
     #: Accounts that are watched from this snapshot on.
     fresh: list[Account] = field(default_factory=list)
     #: Raw numbers of series that an earlier layout had: (cut, last).
-    remembered: dict[object, tuple[tuple[float, ...], tuple[float, float, float]]] = field(
-        default_factory=dict
-    )
+    remembered: dict[Key, tuple[tuple[float, ...], tuple[float, float, float]]] = field(default_factory=dict)
+    #: Accounts that ended in this life of the runtime: a model that is back didn't begin at 0.
+    ended: dict[tuple[str, str], None] = field(default_factory=dict)
     epoch: int | None = None
     started: float = nan
     layout: Layout = EMPTY_LAYOUT
@@ -59,6 +69,8 @@ class Track:
     indices: list[int] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
     refused: int = 0
+    #: When an account whose model is gone ends, or makes room for one that is refused.
+    due: float = inf
     #: Grows when an account comes or its status changes.
     revision: int = 0
     #: mono + this = Unix time, of the last snapshot.
@@ -76,7 +88,8 @@ class Track:
         if snapshot.rebased:
             self._rebased()
         restarted = self._restarted(snapshot)
-        if snapshot.data.layout is not self.layout or snapshot.provenance != self.provenance:
+        told = snapshot.data.layout is self.layout and snapshot.provenance == self.provenance
+        if not told or snapshot.mono >= self.due:
             self._compile(snapshot, restarted)
         increases, restarted = self._increases(snapshot.data.values, restarted)
         self._apply(increases)
@@ -113,6 +126,7 @@ class Track:
     def _rebased(self) -> None:
         """The next numbers are a base: what they grew by since the last ones happened to somebody else."""
         self.remembered.clear()
+        self.ended.clear()
         self.readings, self.indices, self.last = [], [], []
         self.layout, self.epoch = EMPTY_LAYOUT, None
 
@@ -123,6 +137,7 @@ class Track:
         self.ring.shift(shift)
         for account in self.columns:
             account.born += shift
+            account.gone += shift
 
     def _restarted(self, snapshot: Snapshot) -> bool:
         started = snapshot.life.get("target_start_timestamp_seconds")
@@ -145,18 +160,52 @@ class Track:
         self.layout, self.provenance = layout, snapshot.provenance
         provenance = {one.signal: one for one in snapshot.provenance}
         self.readings, self.indices, self.last, self.refused = [], [], [], 0
-        gone = dict(self.accounts)
-        for objective in self.objectives:
-            for model in filter(objective.covers, models_of(layout)):
-                account = self._account(objective, model)
-                gone.pop((objective.fingerprint, model), None)
-                if account is not None:
-                    found = measure(objective, model, data, provenance)
-                    self._judge(account, found)
-                    for source in found.sources:
-                        self._bind(Reading(source, account), first_sight)
-        for account in gone.values():
+        served = {
+            (objective.fingerprint, model): objective
+            for objective in self.objectives
+            for model in filter(objective.covers, models_of(layout))
+        }
+        self._part_with_the_gone(served.keys(), snapshot.mono)
+        for (_, model), objective in served.items():
+            account = self._account(objective, model)
+            if account is not None:
+                found = measure(objective, model, data, provenance)
+                self._judge(account, found)
+                for source in found.sources:
+                    self._bind(Reading(source, account), first_sight)
+        gone = [account for key, account in self.accounts.items() if key not in served]
+        for account in gone:
             self._judge(account, Measure(Status.NO_DATA, reason="the model is not served"))
+        ends = [min(one.ends, one.gone + GONE) if self.refused else one.ends for one in gone]
+        self.due = min(ends, default=inf)
+
+    def _part_with_the_gone(self, served: Set[tuple[str, str]], now: float) -> None:
+        """End the accounts of models that have been gone for longer than any window reaches back; where there
+        would be too many, also those that have been gone the longest."""
+        gone = []
+        for key, account in self.accounts.items():
+            if key in served:
+                account.gone = nan
+            else:
+                account.gone = now if is_absent(account.gone) else account.gone
+                gone.append(account)
+        gone.sort(key=lambda one: one.gone)
+        wanted = len(self.accounts) + len(served - self.accounts.keys()) - MOST_ACCOUNTS
+        room = [one for one in gone if now - one.gone >= GONE][: max(wanted, 0)]
+        over = {one.key for one in (*room, *(one for one in gone if now >= one.ends))}
+        if not over:
+            return
+        self.accounts = {key: one for key, one in self.accounts.items() if key not in over}
+        self.remembered = {key: raw for key, raw in self.remembered.items() if key[:2] not in over}
+        self.ended |= dict.fromkeys(over)
+        for key in list(self.ended)[: max(len(self.ended) - MOST_ENDED, 0)]:
+            del self.ended[key]
+        kept = [one for one in self.columns if one.key not in over]
+        self.ring.keep_columns([place for one in kept for place in (one.column, one.column + 1)])
+        for number, account in enumerate(kept):
+            account.column = 2 * number
+        self.columns = kept
+        self.revision += 1
 
     def _account(self, objective: Objective, model: str) -> Account | None:
         """The account of an objective and model, made when it is new; None when there are too many."""
@@ -192,7 +241,8 @@ class Track:
     def _bind(self, reading: Reading, first_sight: bool) -> None:
         source = reading.source
         cut, last = self.remembered.get(reading.key, (source.cut, (0.0, 0.0, 0.0)))
-        if cut != source.cut or (first_sight and reading.key not in self.remembered):
+        new = not first_sight and reading.account.key not in self.ended
+        if cut != source.cut or not (new or reading.key in self.remembered):
             last = (nan, nan, nan)  # nothing to subtract from: the first numbers are the base
         self.readings.append(reading)
         self.indices += (source.events, source.good_at_least, source.good_at_most)
@@ -211,6 +261,7 @@ class Track:
                     increases[place] = 0.0
         if restarted or min(increases, default=0.0) < 0:
             self.remembered.clear()
+            self.ended.clear()
             current = [0.0 if is_absent(new) else new for new in current]
             increases, restarted = list(current), True
         self.last = current

@@ -156,7 +156,7 @@ def test_targets_are_apart() -> None:
 
 def test_a_target_that_was_never_up_says_so() -> None:
     block = SloEngine([TTFT]).feed(Runtime().down(0))
-    assert [one.signal.name for one in block.layout.series] == ["slo_info"]
+    assert [one.signal.name for one in block.layout.series] == ["slo_info", "slo_accounts_refused"]
     assert status(block, "ttft") == "no_data"
 
 
