@@ -29,7 +29,8 @@ class ResetDetector:
         if binding is not self._binding:
             before = self._moved(binding)
         counts = self._take(values)
-        if sum(counts) != sum(counts):  # what can't be used now is compared with when it can again
+        total = sum(counts)
+        if total != total:  # what can't be used now is compared with when it can again
             counts = tuple(
                 [was if now != now else now for now, was in zip(counts, before or counts, strict=True)]
             )
