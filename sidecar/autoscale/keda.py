@@ -1,7 +1,9 @@
 """What KEDA adds to the HPA: scaling between 0 and 1, and what happens when a trigger fails.
 
-As in KEDA 2.20: the operator's loop (`poll`) activates, cools down and falls back; the metrics server
-(`metrics`) answers the HPA, counts failures and puts the fallback's value in the place of one that fails.
+As in KEDA 2.20: the operator's loop (`poll`) activates and cools down, and holds the size while a trigger fails
+(until 2.16 it set the fallback's at the first failure: kedacore/keda#6520); the metrics server (`metrics`)
+answers the HPA, counts failures and puts the fallback's value in the place of one that fails. Releases that count
+the loop's own failures too (kedacore/keda#7244) fall back sooner, from zero as well.
 """
 
 from __future__ import annotations
@@ -71,34 +73,36 @@ class Keda:
         )
         failing = any(value is None for value in readings)
         if active:
-            self.last_active = now
+            if replicas == 0 or not failing:
+                self.last_active = now
             return max(1, spec.minimum) if replicas == 0 else replicas
-        if failing and spec.fallback is not None and spec.fallback.replicas != 0:
-            return self._fallback_size(replicas)
-        if failing and spec.fallback is None:
+        if failing and (spec.fallback is None or spec.fallback.replicas != 0):
             return replicas
         if replicas > 0 and spec.minimum == 0:
             return 0 if self._cooled(now) else replicas
         return max(replicas, spec.minimum)
 
-    def metrics(self, readings: Readings, replicas: int) -> list[Metric | None]:
+    def metrics(self, readings: Readings, replicas: int, ready: int) -> list[Metric | None]:
         """The metrics server's answers to the HPA."""
         answers: list[Metric | None] = []
         self.fell_back = False
         for place, (trigger, value) in enumerate(zip(self.spec.triggers, readings, strict=True)):
             self.failures[place] = self.failures[place] + 1 if value is None else 0
-            answers.append(self._answer(trigger, value, self.failures[place], replicas))
+            answers.append(self._answer(trigger, value, self.failures[place], replicas, ready))
         return answers
 
-    def _answer(self, trigger: Trigger, value: float | None, failures: int, replicas: int) -> Metric | None:
+    def _answer(
+        self, trigger: Trigger, value: float | None, failures: int, replicas: int, ready: int
+    ) -> Metric | None:
         average = trigger.metric_type == "AverageValue"
         if value is not None:
             return AverageValue(value, trigger.target) if average else Value(value, trigger.target)
         fallback = self.spec.fallback
-        if fallback is None or not average or failures <= fallback.failure_threshold:
+        if fallback is None or failures <= fallback.failure_threshold or not (average or ready):
             return None
         self.fell_back = True
-        return AverageValue(self._fallback_size(replicas) * trigger.target, trigger.target)
+        wanted = self._fallback_size(replicas) * trigger.target
+        return AverageValue(wanted, trigger.target) if average else Value(wanted / ready, trigger.target)
 
     def _fallback_size(self, replicas: int) -> int:
         fallback = self.spec.fallback
@@ -115,5 +119,5 @@ class Keda:
 
     def _cooled(self, now: float) -> bool:
         if self.last_active is None:
-            return now >= self.spec.initial_cooldown
+            return now > self.spec.initial_cooldown
         return now > self.last_active + self.spec.cooldown

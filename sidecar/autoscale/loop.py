@@ -167,7 +167,7 @@ class _Loop:
     def _sync(self, second: float) -> None:
         fleet = self.fleet
         pods = Pods(sum(not one.draining for one in fleet.replicas), len(fleet.ready))
-        metrics = self.keda.metrics(self.readings, fleet.wanted)
+        metrics = self.keda.metrics(self.readings, fleet.wanted, pods.ready)
         self._set(self.hpa.sync(second, fleet.wanted, pods, metrics))
         waiting = sum(rank.waiting for one in fleet.ready for rank in one.ranks) + len(fleet.held)
         self.run.samples.append(Sample(second, fleet.wanted, len(fleet.ready), waiting, self.readings[0]))
