@@ -94,8 +94,9 @@ class Prober:
             self._lone.forget()
         if self._lone.watch(snapshot) and len(self._models) == 1 and (gap := self._lone.value) is not None:
             self._seed(gap)
-        if self._task is None and not self._stopped and _serves(snapshot):
-            self._begin_if_due(snapshot)
+        due = self._due is None or snapshot.mono >= self._due
+        if due and self._task is None and not self._stopped and _serves(snapshot):
+            self._begin(snapshot)
         return self._figures.block(snapshot.runtime, snapshot.mono)
 
     async def once(self, snapshot: Snapshot, deadline: float) -> tuple[str, Outcome] | None:
@@ -122,11 +123,10 @@ class Prober:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _begin_if_due(self, snapshot: Snapshot) -> None:
-        now = snapshot.mono
+    def _begin(self, snapshot: Snapshot) -> None:
+        now, adapter = snapshot.mono, self._adapter()
         if self._due is None:
             self._due = now + phase_of(self._target) * min(FIRST_WITHIN, self.settings.interval)
-        adapter = self._adapter()
         if now < self._due or adapter is None:
             return
         path = self.settings.path or adapter.completions
