@@ -16,7 +16,7 @@ from sidecar.pipeline.ranks import Ranks
 from sidecar.pipeline.replicas import Replicas, withheld
 from sidecar.pipeline.resets import ResetDetector
 from sidecar.pipeline.startup import Startup
-from sidecar.runtimes.adapter import Adapter, Answer, Counts, Endpoint, Facts
+from sidecar.runtimes.adapter import Adapter, Answer, Endpoint, Facts
 from sidecar.runtimes.binding import Binding
 from sidecar.runtimes.build import DEFAULT_MAX_SERIES
 from sidecar.runtimes.detection import PROBES
@@ -175,9 +175,12 @@ class TargetPipeline:
         values, unusable = self._evaluated(binding, whole)
         start = self.facts.start_time
         restarted = self._resets.restarted(binding, values, start)
-        counts = self.adapter.counts or Counts(binding, values, self._resets.fell)
         told = start if self.adapter.start_is_told else None
-        self._replicas.look(counts.source, counts.values, fell=counts.fell, start=told, mono=mono)
+        raw = self.adapter.counts
+        if raw is None:
+            self._replicas.look(binding, values, fell=self._resets.fell, start=told, mono=mono)
+        else:
+            self._replicas.look(raw.names, raw.values, fell=raw.fell, start=told, mono=mono)
         if self._replicas.alternate:
             self._withhold(binding.told(unusable), time, mono)
             return

@@ -84,9 +84,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a page counted: a binding and its values, or names of counts and the counts; whether any fell."""
+    """What a page counted, before anything was made of it, and whether any count fell."""
 
-    source: Binding | tuple[Hashable, ...]
+    names: tuple[Hashable, ...]
     values: tuple[float, ...]
     fell: bool
 
