@@ -7,6 +7,7 @@ import json
 import logging
 import signal
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ from sidecar.targets.poll import Poller
 log = logging.getLogger(__name__)
 
 PUBLISH_EVERY = 1.0
+TELL_EVERY = 10.0
 _PAGE_LIMIT = 8 * 1024 * 1024
 _STALE_INTERVALS, _STALE_LEAST = 3, 10.0
 
@@ -76,6 +78,9 @@ class FleetRole:
         self._pollers: dict[str, tuple[Poller, asyncio.Task[None]]] = {}
         self._background = Background("the fleet role")
         self._stopping = asyncio.Event()
+        self._discovery_error = ""
+        self._listed = -1
+        self._told_of: tuple[float, Counter[str]] = (0.0, Counter())
         self._scaler: Any = None
         self._server: Any = None
 
@@ -148,10 +153,15 @@ class FleetRole:
         while True:
             try:
                 self.fleet.list(await source.addresses(), vouched=source.vouched)
+                self._discovery_error = ""
             except DiscoveryError as error:
                 if self.fleet.discovered is not False:
                     log.warning("the sidecars can't be listed, the last list holds: %s", error)
                 self.fleet.list_failed()
+                self._discovery_error = str(error)
+            if len(self.fleet.members) != self._listed:
+                self._listed = len(self.fleet.members)
+                log.info("sidecars listed: %d", self._listed)
             self._follow()
             await asyncio.sleep(self.settings.interval)
 
@@ -202,6 +212,7 @@ class FleetRole:
     async def _publish(self) -> None:
         while True:
             self.publish()
+            self._tell_of_failures(time.monotonic())
             await asyncio.sleep(min(PUBLISH_EVERY, self.settings.interval))
 
     def publish(self) -> None:
@@ -213,10 +224,30 @@ class FleetRole:
         if self._scaler is not None:
             self._scaler.changed()
 
+    def _tell_of_failures(self, now: float) -> None:
+        """How many sidecars can't be read, when that has changed, at most every ten seconds."""
+        failing = [one for one in self.fleet.members.values() if one.error]
+        causes = Counter(one.error for one in failing)
+        at, told = self._told_of
+        if causes == told or now - at < TELL_EVERY:
+            return
+        self._told_of = now, causes
+        if not failing:
+            log.info("every sidecar that is listed can be read again")
+            return
+        how = ", ".join(f"{cause.replace('_', ' ')} {count}" for cause, count in causes.most_common())
+        log.warning(
+            "%d of %d sidecars can't be read (%s), e.g. %s; /v1/fleet names each",
+            len(failing),
+            len(self.fleet.members),
+            how,
+            failing[0].detail or failing[0].address,
+        )
+
     # Pages ----------------------------------------------------------------------------------------
 
     async def _members(self, request: web.Request) -> web.Response:
-        """the sidecars that are listed, what each is taken for, and its last failure"""
+        """each sidecar: what it is taken for, its last failure"""
         now, stale = time.monotonic(), self.settings.stale_after
         members = [
             {
@@ -228,10 +259,22 @@ class FleetRole:
             }
             for address, member in self.fleet.members.items()
         ]
-        return _json({"discovery_success": self.fleet.discovered, "members": members})
+        router = self.fleet.router
+        return _json(
+            {
+                "discovery_success": self.fleet.discovered,
+                "discovery_error": self._discovery_error,
+                "router_error": None if router is None else router.error,
+                "replicas": {
+                    one.label("state"): int(self._block.values[one.start])
+                    for one in self._block.layout.find("fleet_replicas")
+                },
+                "members": members,
+            }
+        )
 
     async def _seeds(self, request: web.Request) -> web.Response:
-        """what a newcomer can start from, by model: service time and idle gap"""
+        """service time and idle gap for a newcomer, by model"""
         names = ("service_time_seconds", "idle_inter_token_latency_seconds")
         kept = self.fleet.kept.items()
         return _json({model: {name: one[name] for name in names if name in one} for model, one in kept})
@@ -243,4 +286,6 @@ async def _poll(poller: Poller, fetcher: Fetcher) -> None:
 
 
 def _json(body: dict[str, Any]) -> web.Response:
-    return web.Response(text=json.dumps(body, allow_nan=False) + "\n", content_type="application/json")
+    return web.Response(
+        text=json.dumps(body, allow_nan=False, indent=2) + "\n", content_type="application/json"
+    )

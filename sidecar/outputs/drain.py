@@ -25,7 +25,7 @@ def routes(
     """Add the route. `clock` is Unix time, of the snapshots' clock."""
 
     async def drain(request: web.Request) -> web.Response:
-        """waits until nothing runs and nothing waits, ?timeout=30s at most: for a preStop hook; ?target="""
+        """waits until nothing runs or waits: ?timeout=30s, ?target="""
         text = request.query.get("timeout", USUAL_TIMEOUT)
         try:
             timeout = min(parse_duration(text), LONGEST)

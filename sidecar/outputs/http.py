@@ -68,7 +68,7 @@ def http_app(
         return web.Response(text="ok\n")
 
     async def readyz(request: web.Request) -> web.Response:
-        """200 once the sidecar has published; says nothing about a runtime"""
+        """200 once something was published; says nothing of a runtime"""
         if publication().serial > 0:
             return web.Response(text="ready\n")
         return web.Response(status=503, text="nothing published yet\n")
@@ -78,7 +78,7 @@ def http_app(
         return _json(200, signals(publication(), clock()))
 
     async def one_signal(request: web.Request) -> web.Response:
-        """one signal as one number: ?target=, ?model_name= or another label; ?aggregate=sum|max|min|mean"""
+        """one number: ?target=, ?model_name= …, ?aggregate=sum|max|…"""
         answer = signal_value(publication(), request.match_info["name"], request.query, clock(), stale_after)
         return _json(answer.status, answer.body)
 

@@ -74,7 +74,14 @@ def test_sums_on_the_page_and_as_json_and_blind_is_a_503() -> None:
                 assert "inference_fleet_replica_demand" not in page
                 assert 'inference_fleet_reads_total{result="refused"}' in page
                 _, members = await asked(session, role.url + "/v1/fleet")
-                assert {one["error"] for one in json.loads(members)["members"]} == {"refused"}
+                told = json.loads(members)
+                assert {one["error"] for one in told["members"]} == {"refused"}
+                assert told["replicas"] == {"listed": 2, "ready": 2, "answering": 0}
+                assert (told["discovery_success"], told["discovery_error"], told["router_error"]) == (
+                    True, "", None
+                )  # fmt: skip
+                _, index = await asked(session, role.url + "/")
+                assert "/v1/fleet" in index and max(map(len, index.splitlines())) <= 80
             finally:
                 await role.close()
 
@@ -175,6 +182,31 @@ def test_a_router_tells_of_work_while_there_is_no_replica() -> None:
                     return status == 200 and json.loads(text)["value"] == 0
 
                 await until(idle)
+            finally:
+                await role.close()
+
+    asyncio.run(story())
+
+
+def test_the_log_says_who_cannot_be_read_and_when_they_can_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.fleet.role.TELL_EVERY", 0.0)
+    caplog.set_level("INFO", "sidecar.fleet.role")
+
+    async def story() -> None:
+        async with sidecars(busy(1.5), None) as two:
+            role = role_of(*(one.address for one in two))
+            await role.start()
+            try:
+
+                async def said(words: str) -> bool:
+                    return any(words in one.getMessage() for one in caplog.records)
+
+                await until(lambda: said("1 of 2 sidecars can't be read (http error 1), e.g. "))
+                two[1].body = busy(2.0)
+                await until(lambda: said("every sidecar that is listed can be read again"))
+                assert await said("sidecars listed: 2")
             finally:
                 await role.close()
 

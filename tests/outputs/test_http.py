@@ -272,6 +272,7 @@ def test_the_index_lists_every_path() -> None:
             *("/", "/metrics", "/healthz", "/readyz", "/v1/signals", "/v1/signals/{name}"),
             *("/events", "/static/{name}"),
         ]
+        assert max(map(len, body.decode().splitlines())) <= 80, "a terminal's width"
 
     serve(Sidecar(), visit)
 

@@ -23,6 +23,8 @@ def everything() -> SelfMetrics:
     itself.series_dropped("local", "duplicate")
     itself.loop_lagged(0.01)
     itself.output_failed("http")
+    itself.keeps_state()
+    itself.state_saved(1_700_000_000)
     return itself
 
 
@@ -67,6 +69,18 @@ def test_a_refused_config_says_so_and_keeps_the_time_of_the_one_in_force() -> No
     assert value(itself, "inference_sidecar_config_loaded_timestamp_seconds") == 1_700_000_000
     itself.config_loaded(1_700_000_100)
     assert value(itself, "inference_sidecar_config_reload_success") == 1
+
+
+def test_a_state_that_can_not_be_written_is_counted_and_the_last_good_one_stays() -> None:
+    itself = SelfMetrics()
+    itself.keeps_state()
+    assert value(itself, "inference_sidecar_state_write_errors_total") == 0
+    assert b"state_saved" not in itself.render(), "never written yet"
+    itself.state_saved(1_700_000_000)
+    itself.state_saved(None)
+    itself.state_saved(None)
+    assert value(itself, "inference_sidecar_state_write_errors_total") == 2
+    assert value(itself, "inference_sidecar_state_saved_timestamp_seconds") == 1_700_000_000
 
 
 def test_counters_count_by_label() -> None:

@@ -6,8 +6,9 @@ import asyncio
 import json
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from sidecar.fleet.member import State
 from sidecar.outputs.http import http_app
 from sidecar.outputs.self_metrics import SelfMetrics
 from sidecar.outputs.server import listen
@@ -49,6 +50,7 @@ def test_every_closed_set_has_its_words(tmp_path: Path) -> None:
     assert set(words["RESOURCES"]) == set(RESOURCES) - {"max"}, "max stands for the others"
     assert set(words["PHASES"]) == set(STARTUP_PHASES)
     assert set(words["SEVERITIES"]) == {problems.BAD, problems.WARN, problems.NOTE}
+    assert set(words["STATES"]) == set(get_args(State))
     assert {limit: words["LIMITS"][limit] for limit in LIMITS} == LIMIT_WORDS
     assert set(RESOURCE_WORDS) == set(RESOURCES) - {"max", "queue"}, "a queue is what a full one leads to"
     told = list(chain(words["said"], *(one.values() for name, one in words.items() if name != "said")))

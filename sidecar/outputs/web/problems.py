@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from sidecar.outputs.signals_json import Json
+from sidecar.outputs.web.fleet import replicas_of
 from sidecar.outputs.web.numbers import and_more, first, highest, numbers, percent, plain, seconds, total
 from sidecar.outputs.web.objectives import SIGNAL_WORDS, Row, objectives
 from sidecar.outputs.web.trail import Trail
@@ -51,6 +52,7 @@ def problems(publication: Publication, trails: Mapping[str, Trail]) -> list[Prob
         for problem in _of_target(snapshot, trails.get(snapshot.target) or Trail())
     ]
     found += _of_gpus(publication.shared)
+    found += _of_fleet(publication.shared)
     return sorted(dict.fromkeys(found), key=lambda problem: _ORDER[problem.severity])
 
 
@@ -229,6 +231,39 @@ def _of_gpus(shared: tuple[Block, ...]) -> Iterator[Problem]:
             source = labels.get("source", "?")
             what = f"GPUs can't be read ({source})."
             yield Problem(WARN, "GPUs", what, "See the sidecar's log: it names the cause and the mend.")
+
+
+def _of_fleet(shared: tuple[Block, ...]) -> Iterator[Problem]:
+    """Of the fleet role: what it can't see."""
+    replicas = replicas_of(shared)
+    if not replicas:
+        return
+    listed, ready, answering = (replicas.get(state, 0.0) for state in ("listed", "ready", "answering"))
+    failing = [
+        f"{labels.get('result', '?').replace('_', ' ')} {plain(count)}"
+        for labels, count in numbers(shared, "fleet_failing_sidecars")
+        if count
+    ]
+    how = f" ({', '.join(failing)})" if failing else ""
+    if listed and not answering:
+        what = f"None of {plain(listed)} sidecars answers{how}: KEDA is told nothing and holds the size."
+        yield Problem(BAD, "Fleet", what, "See the sidecars below, and whether this role may reach them.")
+    elif answering < ready:
+        what = f"{plain(ready - answering)} of {plain(ready)} replicas aren't heard{how}."
+        yield Problem(WARN, "Fleet", what, "They are taken to need what the others need. See them below.")
+    elif failing:
+        yield Problem(
+            NOTE, "Fleet", f"Sidecars that can't be read{how}.", "They have not served yet: see below."
+        )
+    if first(shared, "fleet_discovery_success") == 0:
+        what = "The sidecars can't be listed; the last list holds."
+        yield Problem(WARN, "Fleet", what, "The role's log names the cause.")
+    if not listed and first(shared, "fleet_router_up") != 1:
+        what = "No sidecar is listed, and no router tells of work."
+        yield Problem(WARN, "Fleet", what, "Look at --dns, --file or --sidecar; from zero it needs --router.")
+    elif first(shared, "fleet_router_up") == 0:
+        what = "The router can't be read: nobody wakes a fleet of none."
+        yield Problem(WARN, "Fleet", what, "The role's log names the cause.")
 
 
 def is_full(ratio: float) -> bool:

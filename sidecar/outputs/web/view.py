@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sidecar import __version__
 from sidecar.outputs.signals_json import Json, age
+from sidecar.outputs.web.fleet import fleet
 from sidecar.outputs.web.numbers import first, numbers, some, total
 from sidecar.outputs.web.objectives import objectives
 from sidecar.outputs.web.problems import problems
@@ -26,6 +27,7 @@ def view(publication: Publication, trails: Mapping[str, Trail], now: float) -> J
             for snapshot in publication.snapshots
         ],
         "gpus": gpus(publication.shared),
+        "fleet": fleet(publication.shared),
     }
 
 

@@ -2,6 +2,7 @@
 import { Charts } from "./charts.js";
 import { fill, h, table } from "./dom.js";
 import { DASH, bytes, clock, percent, plain, seconds } from "./format.js";
+import { Members, models, overview } from "./fleet.js";
 import { Signals } from "./signals.js";
 import { HEALTH, LIMITS, PHASES, RESOURCES, SEVERITIES, because } from "./words.js";
 
@@ -13,6 +14,7 @@ const charts = new Map(); // target → Charts
 const signals = new Map(); // target → Signals
 const ids = new Map(); // target → a name that may stand in an id
 let state = null;
+let members = null; // the fleet role's table of sidecars
 let received = 0;
 let past = {};
 
@@ -22,18 +24,32 @@ function show() {
   const bad = state.problems.filter((problem) => problem.severity === "bad").length;
   const warn = state.problems.filter((problem) => problem.severity === "warn").length;
   const words = [bad && `${bad} to mend now`, warn && `${warn} to look at soon`].filter(Boolean).join(", ");
-  const summary = words || (state.targets.length ? "All is well" : "No target yet: looking for a runtime on this host");
+  const found = state.targets.length || state.fleet;
+  const summary = words || (found ? "All is well" : "No target yet: looking for a runtime on this host");
   text($("summary"), summary);
   $("summary").className = bad ? "bad" : warn ? "warn" : "good";
   text($("version"), state.version);
   document.title = bad + warn ? `(${bad + warn}) inference-sidecar` : "inference-sidecar";
   showProblems();
+  showFleet();
   fill($("answers"), state.targets.length ? [h("div", { class: "glance" }, state.targets.map(glance))] : []);
   fill($("targets"), state.targets.map(target));
   $("gpus").hidden = !state.gpus.length;
   fill($("gpus"), [h("div", { class: "card" }, gpuTable(state.gpus))]);
   liven();
   ages();
+}
+
+// The fleet role's page: no targets, many sidecars.
+function showFleet() {
+  $("fleet").hidden = !state.fleet;
+  if (!state.fleet) return;
+  fill($("fleet"), [overview(state.fleet), models(state.fleet),
+    h("details", { class: "card", id: "sidecars" }, h("summary", null, "Sidecars"), h("div", { "data-keep": "members" }))]);
+  if (!members) {
+    members = new Members($("fleet").querySelector("[data-keep=members]"));
+    document.querySelector("footer").append(" ", h("a", { href: "v1/fleet" }, "/v1/fleet"));
+  }
 }
 
 function text(node, words) {

@@ -18,6 +18,8 @@ export const LIMITS = {
   none: "nothing that is known yet",
 };
 export const RESOURCES = { slots: "request slots", kv_cache: "KV cache", queue: "queue", gpu_memory: "GPU memory" };
+// What the fleet role takes a sidecar for.
+export const STATES = { serving: "serving", blind: "not heard", starting: "no replica yet" };
 
 // Why a replica needs what it needs; idle, and no known limit at all, need no second half.
 export function because(reason, limit) {

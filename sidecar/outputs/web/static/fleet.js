@@ -1,0 +1,72 @@
+// The fleet role's page: replicas needed and there, why, and each sidecar, which is asked for only while its table is open.
+import { fill, h, table } from "./dom.js";
+import { DASH, percent, plain, seconds } from "./format.js";
+import { STATES, because } from "./words.js";
+
+const EVERY = 5000;
+const MOST = 200; // rows; those that fail come first
+
+export function overview(fleet) {
+  const needed = fleet.models.some((row) => row.demand != null)
+    ? fleet.models.reduce((sum, row) => sum + (row.demand ?? 0), 0) : null;
+  const short = needed != null && needed > fleet.ready;
+  const rows = [
+    ["Replicas needed", h("strong", { class: short ? "bad" : null }, needed == null ? "unknown: nobody answers" : plain(needed))],
+    ["Replicas ready", plain(fleet.ready)],
+    ["Sidecars answering", `${plain(fleet.answering)} of ${plain(fleet.listed)} listed`],
+  ];
+  if (fleet.at_router != null) rows.push(["Requests at the router", plain(fleet.at_router)]);
+  return h("div", { class: "card" }, table("Fleet", [["What"], ["Now", "wrap"]], rows));
+}
+
+export function models(fleet) {
+  return h("div", { class: "card" }, table("What the load needs",
+    [["Model", "wrap"], ["Replicas", "number"], ["Because of", "wrap"], ["Load", "number"], ["Running", "number"], ["Waiting", "number"],
+      ["A replica runs", "number"], ["Service time", "number"], ["Queue to compute", "number"], ["KV cache", "number"]],
+    fleet.models.map((row) => [row.model || DASH, plain(row.demand), decided(row), plain(row.load), plain(row.running), plain(row.waiting),
+      plain(row.capacity), seconds(row.service_time), plain(row.queue_to_compute), percent(row.kv)]), "stack"));
+}
+
+function decided(row) {
+  const parts = row.decided.filter(([, , count]) => count);
+  return parts.map(([reason, limit, count]) => parts.length > 1 ? `${count}: ${because(reason, limit)}` : because(reason, limit))
+    .join("; ") || DASH;
+}
+
+// The table of sidecars, with what is wrong with each.
+export class Members {
+  constructor(place) {
+    this.place = place;
+    this.timer = 0;
+    const details = place.closest("details");
+    details.addEventListener("toggle", () => (details.open ? this.show() : this.stop()));
+  }
+
+  async show() {
+    this.stop();
+    this.timer = setTimeout(() => this.show(), EVERY);
+    if (document.hidden) return;
+    try {
+      this.fill((await (await fetch("v1/fleet")).json()).members);
+    } catch {
+      return; // the header tells that the connection is lost
+    }
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+  }
+
+  fill(rows) {
+    const sorted = [...rows].sort((one, other) => !one.error - !other.error);
+    fill(this.place, [
+      table("", [["Sidecar", "wrap"], ["Taken as"], ["Read"], ["Last failure", "wrap"]], sorted.slice(0, MOST).map((one) => [
+        one.address,
+        h("span", { class: one.state === "blind" ? "bad" : one.state === "serving" ? "good" : "muted" }, STATES[one.state]),
+        one.age_seconds == null ? "never" : `${seconds(one.age_seconds)} ago`,
+        one.detail || one.error.replaceAll("_", " ") || DASH,
+      ]), "stack"),
+      ...(sorted.length > MOST ? [h("p", { class: "muted" }, `and ${sorted.length - MOST} more`)] : []),
+    ]);
+  }
+}
