@@ -89,8 +89,9 @@ class Application:
         self._found: list[Target] = []  # by looking, where no target is configured
         self._stopping = asyncio.Event()
         self._reload_asked = asyncio.Event()
-        for problem in self._judge.engine.problems:
-            log.warning("%s", problem)
+        self._told: set[str] = set()
+        if self._store is not None:
+            self.itself.keeps_state()
 
     @property
     def url(self) -> str:
@@ -123,6 +124,7 @@ class Application:
         if self._otlp is not None:
             self._otlp.start()
         self._background.spawn(self.itself.watch_loop())
+        self._background.spawn(self._tell_problems())
         self._background.spawn(self._keep_gpus())
         if not self.config.targets:
             self._background.spawn(self._discover())
@@ -298,7 +300,17 @@ class Application:
             state = self._judge.engine.saved()
             for runner in self.runners.values():
                 state |= runner.signals.saved()
-            await asyncio.to_thread(self._store.save, state)
+            saved = await asyncio.to_thread(self._store.save, state)
+            self.itself.state_saved(time.time() if saved else None)
+
+    async def _tell_problems(self) -> None:
+        """Log once what the judge and the derived signals could not do."""
+        while True:
+            rooms = [self._judge.engine.problems, *(one.signals.problems for one in self.runners.values())]
+            for problem in [one for problems in rooms for one in problems if one not in self._told]:
+                self._told.add(problem)
+                log.warning("%s", problem)
+            await asyncio.sleep(LOOK_EVERY)
 
 
 def _targets_of(found: list[Found]) -> list[Target]:

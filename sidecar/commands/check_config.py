@@ -19,6 +19,7 @@ from sidecar.config import Config, ConfigError, SecretFile, effective_yaml, load
 from sidecar.gpu.pod_resources import MISSING
 from sidecar.outputs.web_config import read_web_config
 from sidecar.slo.configured import objectives_of
+from sidecar.slo.store import why_unwritable
 
 NAME = "check-config"
 HELP = "check a config file and print what is in force, secrets redacted"
@@ -67,6 +68,8 @@ def notes_on(config: Config) -> Iterator[str]:
     yield from probing.notes(config, registry_of(config))
     if config.gpu.pod_resources_socket is not None and find_spec("grpc") is None:
         yield f"gpu.pod_resources_socket: {MISSING}"
+    if config.state_file is not None and (why := why_unwritable(config.state_file)):
+        yield f"state_file: {config.state_file} can't be kept here and now: {why}"
     for key, value in _leaves(config, ""):
         file = value.path if isinstance(value, SecretFile) else value
         if isinstance(file, Path) and key != "state_file" and not os.access(file, os.R_OK):

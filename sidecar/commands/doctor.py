@@ -20,11 +20,12 @@ from sidecar.commands.pages import UnreadableError, answer_of, cut, read_file
 from sidecar.commands.tell import tell
 from sidecar.config import Config, ConfigError, Target, load
 from sidecar.pipeline import Settings, TargetPipeline
-from sidecar.pipeline.diagnose import Diagnosis, Level, diagnose
+from sidecar.pipeline.diagnose import Diagnosis, Finding, Level, diagnose
 from sidecar.runtimes.registry import Registry
 from sidecar.schema import Method, Status
 from sidecar.slo.check import Level as RuleLevel
 from sidecar.slo.lint import ParserMissing, lint, metrics_of_page
+from sidecar.slo.store import why_unwritable
 from sidecar.snapshot import Provenance, Snapshot
 from sidecar.targets.target import Target as Asked
 
@@ -148,6 +149,11 @@ async def _examined(target: Target, config: Config, registry: Registry) -> Diagn
     found = await probing.findings(config, target, pipeline, snapshot)
     first = [one for one in found if one.level is Level.PROBLEM]
     rest = [one for one in found if one not in first]
+    if config.state_file is not None and (why := why_unwritable(config.state_file)):
+        what = f"state_file {config.state_file} can't be written here and now: {why}"
+        rest.append(
+            Finding(Level.WARNING, what, "windows of objectives don't survive a restart: see its folder")
+        )
     return replace(diagnosis, findings=(*first, *diagnosis.findings, *rest))
 
 

@@ -33,6 +33,8 @@ class SelfMetrics:
         self._series_dropped = self._counter("sidecar_series_dropped_total")
         self._loop_lag = self._gauge("sidecar_loop_lag_seconds")
         self._output_errors = self._counter("sidecar_output_errors_total")
+        self._state_errors: Counter | None = None
+        self._state_saved = self._gauge("sidecar_state_saved_timestamp_seconds")
         self._build.labels(version=__version__, python=platform.python_version()).set(1)
 
     def config_loaded(self, time: float) -> None:
@@ -49,6 +51,17 @@ class SelfMetrics:
 
     def output_failed(self, output: str) -> None:
         self._output_errors.labels(output=output).inc()
+
+    def keeps_state(self) -> None:
+        """There is a state file: from now on its errors are counted."""
+        self._state_errors = self._counter("sidecar_state_write_errors_total")
+
+    def state_saved(self, time: float | None) -> None:
+        """The state file was written at `time`, Unix time; None: it could not be."""
+        if time is not None:
+            self._state_saved.set(time)
+        elif self._state_errors is not None:
+            self._state_errors.inc()
 
     def loop_lagged(self, seconds: float) -> None:
         self._loop_lag.set(seconds)

@@ -15,4 +15,6 @@ ITSELF: tuple[Signal, ...] = (
     ),
     gauge("sidecar_loop_lag_seconds", "How late the event loop ran a timer, last second.", unit="seconds"),
     counter("sidecar_output_errors_total", "Errors of an output.", labels=("output",)),
+    counter("sidecar_state_write_errors_total", "Times that the state file could not be written."),
+    gauge("sidecar_state_saved_timestamp_seconds", "When the state file was last written.", unit="seconds"),
 )

@@ -7,6 +7,7 @@ aside and never deleted; a disk that is full costs the newest state, not the las
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
@@ -71,6 +72,8 @@ class StateStore:
         except (sqlite3.Error, OSError) as error:
             self._tell(f"state is kept in memory only, {self.path} can't be written: {error}")
             return False
+        if self.problem:
+            logger.info("state is written to %s again", self.path)
         self.problem = ""
         return True
 
@@ -108,6 +111,23 @@ class StateStore:
         if problem != self.problem:
             logger.warning("%s", problem)
         self.problem = problem
+
+
+def why_unwritable(path: Path) -> str:
+    """Why state can't be kept in this file here and now, as far as can be told without writing; empty: it can."""
+    if path.exists():
+        if not path.is_file():
+            return "it is no file"
+        if not os.access(path, os.W_OK):
+            return "it can't be written"
+    folder = next(one for one in path.absolute().parents if one.exists())
+    if not folder.is_dir():
+        return f"{folder} is no folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"nothing can be written into {folder}"
+    if os.statvfs(folder).f_bavail == 0:
+        return f"the disk of {folder} is full"
+    return ""
 
 
 class _Foreign(Exception):

@@ -226,6 +226,7 @@ def test_no_signal_that_an_operator_needs_is_left_out() -> None:
         "accepted_requests_total",  # the tokens are shown
         "energy_joules_total",  # the GPUs' own counter is shown
         "sidecar_config_loaded_timestamp_seconds",
+        "sidecar_state_saved_timestamp_seconds",  # errors are shown
         "cost_total",
     }
     assert unexpected == set()

@@ -256,6 +256,12 @@ STORIES: tuple[Story, ...] = (
         silent=4,
     ),
     Story(
+        "InferenceStateNotSaved",
+        {'inference_sidecar_state_write_errors_total{job="sidecar", instance="pod-a:9845"}': Counter(0, 4)},
+        fires=12,
+        silent=9,
+    ),
+    Story(
         "InferenceSeriesDropped",
         {f'inference_sidecar_series_dropped_total{{{LABELS}, reason="limit"}}': Counter(0, 2)},
         fires=2,

@@ -206,11 +206,12 @@ COST = Section(
         lines(
             "Errors of outputs",
             "ops",
-            "By output.",
+            "By output, and of the state file where there is one.",
             Query(
                 f"sum by (output) ({_grows('output_errors_total')}) or {_none('output')}",
                 "{{output}}",
             ),
+            Query(f"sum ({_grows('state_write_errors_total')}) or {_NOTHING}", "state file"),
         ),
         lines(
             "Series left out",

@@ -65,8 +65,12 @@ NOW = Section(
         stat(
             "Not measurable",
             "none",
-            "Objectives for which the runtime shows too little: `doctor` names the flag.",
-            Query(f"count ({q.of('slo_info', q.NOT_MEASURABLE, q.OBJECTIVE)}) or vector(0)"),
+            "Objectives for which the runtime shows too little (`doctor` names the flag), and models that are "
+            "too many to be judged.",
+            Query(
+                f"(count ({q.of('slo_info', q.NOT_MEASURABLE, q.OBJECTIVE)}) or vector(0))"
+                f" + (sum ({q.of('slo_accounts_refused', where=q.TARGET)}) or vector(0))"
+            ),
             thresholds((None, GOOD), (1, WARN)),
             width=3,
             height=8,

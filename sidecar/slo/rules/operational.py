@@ -301,6 +301,16 @@ OPERATIONAL: tuple[Operational, ...] = (
         "(inference_sidecar_config_reload_success is {{ $value }}).",
     ),
     Operational(
+        "InferenceStateNotSaved",
+        "sidecar",
+        TICKET,
+        "increase(inference_sidecar_state_write_errors_total[5m]) > 0",
+        "10m",
+        "A sidecar can't write its state file",
+        "The sidecar on {{ $labels.instance }} failed {{ $value | humanize }} times in 5 minutes to write its "
+        "state: a restart would lose the windows of its objectives.",
+    ),
+    Operational(
         "InferenceSeriesDropped",
         "sidecar",
         TICKET,
