@@ -55,7 +55,8 @@ STATUSES: dict[Status, str] = {
     Status.NOT_EXPOSED: "the runtime's page doesn't have it",
     Status.NEEDS_FLAG: "the runtime has it behind a flag, which `doctor` names",
     Status.TYPE_MISMATCH: "the page has it as another type than expected: withheld",
-    Status.CONFLICT: "two things claim it: withheld",
+    Status.CONFLICT: "two metrics claim it, or several replicas answer in turn under the target's address:"
+    " withheld",
     Status.NOT_OBSERVABLE: "this runtime can't tell it",
     Status.INVALID: "numbers of it on the page can't be (NaN, infinite, negative, out of range, buckets that"
     " aren't cumulative): its series with such a number are absent until it makes sense again",

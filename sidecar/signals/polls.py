@@ -52,7 +52,6 @@ class Polls:
         self.grown = list(_FROM_ZERO)  # what each counter grew by in the last poll
         self.gaps_estimated = False  # from what runs and the tokens that come out of it
         self.slots = nan
-        self._queue_integrated = self._compute_integrated = False
         self._queue = self._compute = self._gap_level = 0.0
         self._known = known
         self._inputs: Inputs | None = None
@@ -68,16 +67,8 @@ class Polls:
         self._inputs = inputs
         self._served_by_level = at.SERVED in inputs.absent
         self.gaps_estimated = ways.get("idle_inter_token_latency_seconds") is FROM_TOKENS
-        was_queue, was_compute = self._queue_integrated, self._compute_integrated
         self._queue_integrated = queue is not None and "requests_waiting" in queue.needs
         self._compute_integrated = compute is not None and "requests_running" in compute.needs
-        # What was counted while it was integrated is not counted again.
-        for place, integrates, integrated in (
-            (at.QUEUED, self._queue_integrated, was_queue),
-            (at.EXECUTED, self._compute_integrated, was_compute),
-        ):
-            if self._last and integrated and not integrates:
-                self._last[place] = nan
         self._gauges = tuple(
             place
             for place, signal in ((at.RUNNING, "requests_running"), (at.WAITING, "requests_waiting"))

@@ -69,6 +69,8 @@ def measure(
             found = _latency(objective, part, threshold, one, known.get(signal))
             if isinstance(found, str):
                 return Measure(Status.NOT_MEASURABLE, reason=found)
+            if found.mean_limit is not None and is_absent(block.values[one.sum_index]):
+                return Measure(Status.NOT_MEASURABLE, reason=f"{signal} has no sum that can be used")
             sources.append(found)
     guessed = any(one.mean_limit is not None for one in sources)
     return Measure(Status.ESTIMATED if guessed else Status.OK, tuple(sources))
