@@ -31,23 +31,26 @@ def replica(start: float, times: int) -> bytes:
 
 @contextmanager
 def service(pages: list[bytes]) -> Iterator[str]:
-    """Each connection leads to the next replica in turn, and stays there."""
-    connections = count()
+    """Each connection that asks for the page leads to the next replica in turn, and stays there: how many others
+    are opened to look for health and models is not the matter here."""
+    turns = count()
 
     class Replica(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def setup(self) -> None:
             super().setup()
-            self.page = pages[next(connections) % len(pages)]
+            self.page = b""
 
         def do_GET(self) -> None:
             found = self.path == "/metrics"
+            if found and not self.page:
+                self.page = pages[next(turns) % len(pages)]
+            body = self.page if found else b""
             self.send_response(200 if found else 404)
-            self.send_header("Content-Length", str(len(self.page) if found else 0))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if found:
-                self.wfile.write(self.page)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
