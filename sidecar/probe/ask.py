@@ -89,20 +89,25 @@ class Asker:
             ) as reply,
         ):
             if reply.status != 200:
-                raise _refusal(reply.status, url, bool(headers))
+                raise _refusal(reply.status, url, bool(headers), reply.content_type == _HEADERS["Accept"])
             while data := await reply.content.readany():
                 if answer.feed(data, clock()):
                     break
         return sent
 
 
-def _refusal(status: int, url: URL, with_credentials: bool) -> ProbeError:
-    """What a status says. The body isn't read: it may repeat what was sent."""
+def _refusal(status: int, url: URL, with_credentials: bool, in_stream: bool) -> ProbeError:
+    """What a status says. The body isn't read: it may repeat what was sent.
+
+    Triton gives a model's error 400 as well, when it comes before the first token; but in an event (`in_stream`).
+    """
     if status in (401, 403):
         mend = "the credentials were refused" if with_credentials else "set auth for this target"
         return ProbeError("unauthorized", f"HTTP {status}: {mend}")
     if status == 404:
         return ProbeError("not_found", f"HTTP 404 for {one_line(url.path)}: another path or model?")
+    if status in _BAD_REQUEST and in_stream:
+        return ProbeError("failed", f"HTTP {status}, in a stream: the model answered with an error")
     if status in _BAD_REQUEST:
         return ProbeError("bad_request", f"HTTP {status}: the runtime doesn't take the request")
     if status in _REJECTED:

@@ -13,7 +13,7 @@ MENDS = {
     "rejected": "the runtime is full: so are its clients' requests refused",
     "http_error": "the runtime answers with an error: see its log",
     "not_a_stream": "this path doesn't stream: set `targets[].probe.path`",
-    "failed": "the runtime failed in the middle of the answer: see its log",
+    "failed": "the runtime failed while it answered: see its log",
     "empty": "the model ends its answer at once: set `targets[].probe.prompt`",
     "cut": "something between here and the runtime cuts streams, or the runtime died",
     "too_large": "the runtime ignores max_tokens, or something else answers here",

@@ -153,6 +153,7 @@ class Prober:
             secrets.token_hex(8),
             prompt=self.settings.prompt,
             options=adapter.mapping.completion_options,
+            names=adapter.names(model),
             plain=model in self._plain,
         )
 

@@ -53,19 +53,21 @@ def question(
     *,
     prompt: str = PROMPT,
     options: dict[str, Any] | None = None,
+    names: dict[str, str] | None = None,
     plain: bool = False,
 ) -> Question:
     """The request to `url` for at most `tokens` tokens.
 
     The prompt begins with `nonce`, so that no prefix cache knows its first block. `options` are what only this
-    runtime understands; `plain` leaves them and the question for usage out, for servers that refuse what they
-    don't know.
+    runtime understands, `names` what one of Triton's models calls a part of the request; `plain` leaves the
+    options and the question for usage out, for servers that refuse what they don't know.
     """
     dialect = dialect_of(url.path)
     text = f"{nonce} {prompt}"
     if dialect is Dialect.GENERATE:
         # Known to the vLLM backend as parameters and to TensorRT-LLM's models as inputs; `top_k` 1 is greedy.
-        body: dict[str, Any] = {"text_input": text, "max_tokens": tokens, "stream": True, "top_k": 1}
+        usual = {"text_input": text, "max_tokens": tokens, "stream": True, "top_k": 1}
+        body: dict[str, Any] = {(names or {}).get(name, name): value for name, value in usual.items()}
     else:
         asked = (
             {"messages": [{"role": "user", "content": text}]} if dialect is Dialect.CHAT else {"prompt": text}

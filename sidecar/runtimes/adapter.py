@@ -136,6 +136,10 @@ class Adapter:
         """Models that can be asked for a completion, by the names that the API knows; empty: not known."""
         return tuple(model.name for model in self.facts.models if model.name)
 
+    def names(self, model: str) -> dict[str, str]:
+        """What a model calls the parts of a request that it has other names for: the usual one → its own."""
+        return {}
+
     @property
     def counts(self) -> Counts | None:
         """The counts of the last page before `view` carried them on; None where it doesn't."""

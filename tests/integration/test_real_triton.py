@@ -5,89 +5,27 @@ The first run downloads 55 MB into a cache outside the repository; without a net
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+import asyncio
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-import yaml
+from yarl import URL
 
-from sidecar.exposition import read_page
-from tests.integration.real_servers import free_port, wait_for
+from sidecar.pipeline import Settings, TargetPipeline
+from sidecar.probe import Asker, Outcome, Prober
+from sidecar.probe import Settings as Probing
+from sidecar.probe.request import question
+from sidecar.runtimes.registry import Registry
+from sidecar.targets.fetch import Fetcher
+from sidecar.targets.target import Address, Target
+from tests.integration.real_servers import wait_for
 from tests.integration.real_triton import environment
+from tests.integration.real_triton.beside import INTERVAL, Page, Sidecar, watching
 from tests.integration.real_triton.server import Triton, serving
-
-INTERVAL = 0.2
-Labels = dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Sidecar:
-    url: str
-
-    def read(self) -> list[tuple[str, Labels, float]]:
-        try:
-            with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
-                page = read_page(answer.read())
-        except (urllib.error.URLError, OSError):
-            return []
-        return [(one.name.removeprefix("inference_"), one.labels, one.value) for one in page.samples]
-
-    def get(self, name: str, **labels: str) -> float | None:
-        """The sum of a signal's samples with these labels; None when there is none."""
-        found = [
-            value for sample, own, value in self.read() if sample == name and labels.items() <= own.items()
-        ]
-        return sum(found) if found else None
-
-    def comes_to(self, expected: float, name: str, **labels: str) -> None:
-        wait_for(
-            lambda: (now := self.get(name, **labels)) is not None and abs(now - expected) < 1e-6,
-            5.0,
-            name=f"{name} {labels} = {expected}, at last {self.get(name, **labels)}",
-        )
-
-
-@contextmanager
-def watching(folder: Path, triton: Triton) -> Iterator[Sidecar]:
-    port = free_port()
-    config = folder / "sidecar.yaml"
-    target = {"name": "t", "url": triton.metrics, "api_url": triton.api, "runtime": "auto"}
-    settings = {
-        "listen": f"127.0.0.1:{port}",
-        "interval": INTERVAL,
-        "targets": [target],
-        "gpu": {"source": "none"},
-    }
-    config.write_text(yaml.safe_dump(settings))
-    with (folder / "sidecar.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sidecar.cli", "run", "--config", str(config)], stdout=log, stderr=log
-        )
-    try:
-        beside = Sidecar(f"http://127.0.0.1:{port}")
-        # The index and the configs of the models are known once an ensemble has no version of its own.
-        wait_for(
-            lambda: any(
-                name == "requests_total" and own.get("model_name") == "ens" and "model_version" not in own
-                for name, own, _ in beside.read()
-            ),
-            20.0,
-            name="the sidecar knows the ensemble",
-        )
-        yield beside
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(15)
+from tests.integration.real_triton.texts import PREFILL, Spoken, spoken
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +42,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Triton, Sid
 def what_runs_is_found(triton: Triton, beside: Sidecar) -> None:
     beside.comes_to(1, "target_ready", runtime="triton")
     beside.comes_to(1, "runtime_info", version="2.51.0", engine="python")
-    beside.comes_to(7, "model_info")
+    beside.comes_to(10, "model_info")
     beside.comes_to(2, "request_slots", model_name="slow")
 
 
@@ -189,12 +127,96 @@ def failed_answers_are_a_lower_bound_and_exceptions_are_counted(triton: Triton, 
     assert [triton.infer("flaky", value) for value in (-1, -1, -999, -999)] == [500] * 4
     # `flaky` is a step of the ensemble: its own requests aren't shown beside it, its executions are.
     assert beside.get("requests_total", model_name="flaky") is None
-    info = [
-        own
-        for name, own, _ in beside.read()
-        if name == "signal_info" and own["signal"] == "requests_total:error"
-    ]
+    info = [own for own in beside.read().labels("signal_info") if own["signal"] == "requests_total:error"]
     assert {own["method"] for own in info} <= {"derived", "estimated"}
+
+
+def probes_are_timed_and_counted_as_the_model_and_triton_do(triton: Triton, beside: Sidecar) -> None:
+    """Two models are found, by their configs; the others don't take text, or answer it once."""
+
+    def between_two_probes() -> tuple[Page, list[Spoken]] | None:
+        page, told = beside.read(), spoken(triton.repository, model)
+        probes = page.get("probe_requests_total", model_name=model)
+        answered = page.get("requests_total", model_name=model, outcome="success")
+        seen = page.get("probe_inter_token_latency_seconds_count", model_name=model)
+        return (page, told) if seen and len(told) > 1 and probes == answered == len(told) else None
+
+    for model, names in (
+        ("chat", {"stream", "max_tokens", "top_k"}),
+        ("llmapi", {"streaming", "sampling_param_max_tokens", "sampling_param_top_k"}),
+    ):
+        page, told = wait_for(between_two_probes, 15.0, name=f"probes of {model}")
+        assert page.get("probe_success", model_name=model) == 1
+        assert page.get("probe_requests_total", model_name=model, result="ok") == len(told)
+        assert all(one.asked.keys() == names | {"text_input"} for one in told)
+        assert len({one.asked["text_input"][:16] for one in told}) == len(told), (
+            "no prompt begins like another"
+        )
+        assert {len(one.sent) for one in told} == {8}, "as many as were asked for, in a stream"
+        assert page.get("probe_generation_tokens_total", model_name=model) == 8 * len(told)
+        first = page.get("probe_time_to_first_token_seconds_sum", model_name=model)
+        own = sum(one.sent[0] - one.began for one in told)
+        assert first and own < first < 10 * own, "asked before the model began, seen after it spoke"
+        gaps = page.get("probe_inter_token_latency_seconds_sum", model_name=model)
+        count = page.get("probe_inter_token_latency_seconds_count", model_name=model)
+        assert gaps and count and count % 7 == 0 and count <= 7 * len(told)
+        own = sum(one.sent[-1] - one.sent[0] for one in told) / (7 * len(told))
+        assert own / 3 < gaps / count < own * 3
+
+    page = beside.read()
+    assert {own["model_name"] for own in page.labels("probe_requests_total")} == {"chat", "llmapi"}
+    for model, asked in (("classify", 0), ("stream", 1)):
+        assert page.get("requests_total", model_name=model, outcome="success") == asked
+
+
+async def one_probe(triton: Triton) -> tuple[str, Outcome] | None:
+    """By a sidecar that has just come: what it has learnt by three looks."""
+    address = Address(triton.metrics, triton.api)
+    pipeline = TargetPipeline(Settings(name="new"), Registry())
+    clock = asyncio.get_running_loop().time
+    async with Fetcher() as fetcher:
+        for _ in range(3):
+            asked = Target(address, fetcher)
+            for name, answer in (await asked.facts(pipeline.endpoints, {}, clock(), clock() + 5.0)).items():
+                pipeline.learn(name, answer)
+            pages = await asked.pages(pipeline.endpoints, {}, clock() + 5.0)
+            snapshot = pipeline.feed(pages, time=time.time(), mono=clock())
+    prober = Prober("new", Probing(), address, Asker(), lambda: pipeline.adapter, lambda gap: None)
+    return await prober.once(snapshot, clock() + 10.0)
+
+
+def an_ensemble_is_asked_in_its_models_stead(triton: Triton, beside: Sidecar) -> None:
+    assert triton.ask("/v2/repository/models/ensemble/load", {})[0] == 200
+    model, found = asyncio.run(one_probe(triton)) or ("", Outcome())
+    assert (model, found.result, found.generated) == ("ensemble", "ok", 8)
+    assert found.first > PREFILL
+
+
+def what_triton_refuses_and_what_its_model_fails_at_are_told_apart(triton: Triton, beside: Sidecar) -> None:
+    def ask(model: str, prompt: str = "Sea.", tokens: int = 8, within: float = 10.0) -> tuple[str, int]:
+        async def story() -> Outcome:
+            url = URL(f"{triton.api}/v2/models/{model}/generate_stream")
+            deadline = asyncio.get_running_loop().time() + within
+            return await Asker().ask(question(url, model, tokens, "0123", prompt=prompt), deadline)
+
+        found = asyncio.run(story())
+        return found.result, found.generated
+
+    assert ask("chat", "FAIL 0") == ("failed", 0), "HTTP 400, in a stream"
+    assert ask("chat", "FAIL 3") == ("failed", 3), "HTTP 200"
+    assert ask("ensemble", "FAIL 3") == ("failed", 3)
+    assert ask("stream") == ("bad_request", 0), "no text_input"
+    assert ask("nobody") == ("not_found", 0)
+    assert ask("classify") == ("ok", 1), "one answer that isn't streamed"
+    # Who goes is noticed: the model ends, nothing is left running.
+    result, tokens = ask("chat", "ABANDONED", tokens=1000, within=0.4)
+    assert result == "timeout" and tokens < 1000
+    ended = wait_for(
+        lambda: [one for one in spoken(triton.repository, "chat") if "ABANDONED" in one.asked["text_input"]],
+        8.0,
+        name="the model ends",
+    )
+    assert [one.ended for one in ended] == ["cancelled"]
 
 
 def a_model_that_cannot_be_loaded_makes_the_server_not_ready(triton: Triton, beside: Sidecar) -> None:
@@ -213,6 +235,9 @@ STORY = (
     a_stream_has_no_latency_of_tritons,
     a_model_that_is_loaded_again_goes_on_counting,
     failed_answers_are_a_lower_bound_and_exceptions_are_counted,
+    probes_are_timed_and_counted_as_the_model_and_triton_do,
+    an_ensemble_is_asked_in_its_models_stead,
+    what_triton_refuses_and_what_its_model_fails_at_are_told_apart,
     a_model_that_cannot_be_loaded_makes_the_server_not_ready,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 from pathlib import Path
@@ -12,7 +13,7 @@ import trustme
 from yarl import URL
 
 from sidecar.probe.ask import Asker
-from sidecar.probe.request import Question, question
+from sidecar.probe.request import PROMPT, Question, question
 from sidecar.probe.stream import Outcome
 from sidecar.simulator.server import SimulatedVllm
 from sidecar.targets.auth import Auth, Tls
@@ -93,6 +94,9 @@ def test_tokens_that_come_in_one_piece_have_no_gaps() -> None:
         (refusal("404 Not Found"), "not_found"),
         (refusal("400 Bad Request"), "bad_request"),
         (refusal("422 Unprocessable Entity"), "bad_request"),
+        (refusal("400 Bad Request", "Content-Type: application/json"), "bad_request"),
+        (refusal("400 Bad Request", "Content-Type: text/event-stream; charset=utf-8"), "failed"),
+        (refusal("503 Service Unavailable", "Content-Type: text/event-stream"), "rejected"),
         (refusal("429 Too Many Requests"), "rejected"),
         (refusal("503 Service Unavailable"), "rejected"),
         (refusal("500 Internal Server Error"), "http_error"),
@@ -208,3 +212,9 @@ def test_triton_is_asked_in_its_own_words() -> None:
     found, body = asyncio.run(story())
     assert found.ok and len(found.gaps) == 3
     assert set(body) == {"text_input", "max_tokens", "stream", "top_k"}
+
+
+def test_a_model_that_has_other_names_for_it_is_asked_by_them() -> None:
+    url = URL("http://127.0.0.1/v2/models/tensorrt_llm/generate_stream")
+    body = json.loads(question(url, "tensorrt_llm", 5, "0123", names={"max_tokens": "most"}).body)
+    assert body == {"text_input": f"0123 {PROMPT}", "most": 5, "stream": True, "top_k": 1}

@@ -345,13 +345,18 @@ def test_who_refuses_what_it_does_not_know_is_asked_plainly() -> None:
 
 def test_triton_is_probed_at_its_api_model_by_model() -> None:
     """The metrics page is on another port than inference; only what streams and takes text is asked."""
-    configs = {
+    text: dict[str, Any] = {
+        "input": [{"name": "text_input", "data_type": "TYPE_STRING"}],
+        "output": [{"name": "text_output", "data_type": "TYPE_STRING"}],
+    }
+    configs: dict[str, dict[str, Any]] = {
         "ensemble": {
             "name": "ensemble",
             "platform": "ensemble",
             "ensemble_scheduling": {
                 "step": [{"model_name": "preprocessing"}, {"model_name": "tensorrt_llm"}]
             },
+            **text,
         },
         "preprocessing": {"name": "preprocessing", "backend": "python"},
         "tensorrt_llm": {
@@ -361,6 +366,12 @@ def test_triton_is_probed_at_its_api_model_by_model() -> None:
         },
         "other": {
             "name": "other",
+            "platform": "ensemble",
+            "ensemble_scheduling": {"step": [{"model_name": "tensorrt_llm"}]},
+            **text,
+        },
+        "tokens": {
+            "name": "tokens",
             "platform": "ensemble",
             "ensemble_scheduling": {"step": [{"model_name": "tensorrt_llm"}]},
         },

@@ -20,6 +20,10 @@ from sidecar.runtimes.triton.trt_llm import TrtLlmModel, served
 #: Models whose config is asked for.
 MAX_CONFIGS = 512
 
+#: TensorRT-LLM's LLM API model has names of its own for what is asked of it; by others it would take them for
+#: parameters, which it ignores: one answer, of another length, at the end.
+_NAMES = {"stream": "streaming", "max_tokens": "sampling_param_max_tokens", "top_k": "sampling_param_top_k"}
+
 _BACKENDS = {"vllm": "vllm", "tensorrtllm": "tensorrt_llm"}
 
 _ENDPOINTS: tuple[Endpoint, ...] = (
@@ -59,15 +63,15 @@ class Triton(Adapter):
 
     @property
     def generating(self) -> tuple[str, ...]:
-        """Ensembles around an engine that streams; without one, models that stream and take text themselves."""
-        configs = self._configs
-        steps = {step for config in configs.values() for step in config.steps}
-        streams = {name for name, config in configs.items() if config.decoupled}
-        whole = tuple(name for name, config in configs.items() if streams & set(config.steps))
-        lone = (
-            name for name in configs if name in streams - steps and configs[name].backend != "tensorrtllm"
-        )
-        return whole or tuple(lone)
+        """Of the models that take text: ensembles around one that streams; without one, those that stream."""
+        streams = {name for name, config in self._configs.items() if config.decoupled}
+        text = {name: config for name, config in self._configs.items() if config.text}
+        whole = tuple(name for name, config in text.items() if streams & set(config.steps))
+        return whole or tuple(name for name in text if name in streams)
+
+    def names(self, model: str) -> dict[str, str]:
+        config = self._configs.get(model)
+        return {usual: own for usual, own in _NAMES.items() if config is not None and own in config.inputs}
 
     def restarted(self) -> None:
         super().restarted()

@@ -13,6 +13,8 @@ class ModelConfig:
     """The part of `/v2/models/NAME/config` that decides what the model's numbers mean.
 
     `slots` is how many requests execute at once, None where the config doesn't tell (ensembles, engines).
+    `inputs` are the names that a request may have; `text` says that one of them is a prompt and the answer has a
+    text, by the names that every backend for language models gives them.
     """
 
     name: str
@@ -21,6 +23,8 @@ class ModelConfig:
     decoupled: bool = False
     steps: tuple[str, ...] = ()
     slots: int | None = None
+    inputs: frozenset[str] = frozenset()
+    text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ def read_config(body: Any) -> ModelConfig | None:
     ensemble = body.get("platform") == "ensemble" or "ensemble_scheduling" in body
     scheduling = body.get("ensemble_scheduling")
     steps = scheduling.get("step") if isinstance(scheduling, dict) else None
+    inputs, outputs = _tensors(body.get("input")), _tensors(body.get("output"))
     return ModelConfig(
         name=body["name"],
         backend=backend,
@@ -48,7 +53,16 @@ def read_config(body: Any) -> ModelConfig | None:
         decoupled=decoupled,
         steps=tuple(str(step.get("model_name")) for step in steps or () if isinstance(step, dict)),
         slots=None if ensemble or decoupled else _slots(body),
+        inputs=frozenset(inputs),
+        text=inputs.get("text_input") == outputs.get("text_output") == "TYPE_STRING",
     )
+
+
+def _tensors(listed: Any) -> dict[str, str]:
+    """Names of inputs or outputs, with their types."""
+    if not isinstance(listed, list):
+        return {}
+    return {str(one.get("name")): str(one.get("data_type")) for one in listed if isinstance(one, dict)}
 
 
 def _slots(body: dict[str, Any]) -> int | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.real_servers import free_port, wait_for
-from tests.integration.real_triton import environment, models
+from tests.integration.real_triton import environment, models, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Triton:
     api: str
     metrics: str
     process: subprocess.Popen[bytes]
+    repository: Path
 
     def ask(self, path: str, body: Any = None, *, method: str | None = None) -> tuple[int, bytes]:
         """Status and body; status 0 when nothing answers."""
@@ -61,17 +62,19 @@ class Triton:
 @contextmanager
 def serving(folder: Path) -> Iterator[Triton]:
     """Started with explicit model control; ended by its pid."""
-    models.write(folder / "models")
+    repository = folder / "models"
+    models.write(repository)
+    texts.write(repository)
     base = environment.server()
     http, grpc, metrics = free_port(), free_port(), free_port()
     command = [
         base / "bin" / "tritonserver",
-        f"--model-repository={folder / 'models'}",
+        f"--model-repository={repository}",
         f"--backend-directory={base / 'backends'}",
         f"--cache-directory={base / 'caches'}",
         "--cache-config=local,size=1048576",
         "--model-control-mode=explicit",
-        *(f"--load-model={name}" for name in models.LOADED),
+        *(f"--load-model={name}" for name in models.LOADED + texts.LOADED),
         *(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics")),
         f"--http-port={http}",
         f"--grpc-port={grpc}",
@@ -82,7 +85,7 @@ def serving(folder: Path) -> Iterator[Triton]:
         process = subprocess.Popen(
             [str(part) for part in command], stdout=log, stderr=log, env=environment.surroundings()
         )
-    triton = Triton(f"http://127.0.0.1:{http}", f"http://127.0.0.1:{metrics}", process)
+    triton = Triton(f"http://127.0.0.1:{http}", f"http://127.0.0.1:{metrics}", process, repository)
     try:
         wait_for(
             lambda: process.poll() is not None or triton.ask("/v2/health/ready")[0] == 200,

@@ -350,3 +350,34 @@ def test_what_is_learnt_later_binds_the_same_page_anew() -> None:
     assert sum(before.data.values[s.start] for s in before.data.layout.find("requests_total")) == 16
     assert sum(after.data.values[s.start] for s in after.data.layout.find("requests_total")) == 5
     assert after.epoch == 0
+
+
+TEXT = {
+    "input": [{"name": "text_input", "data_type": "TYPE_STRING"}],
+    "output": [{"name": "text_output", "data_type": "TYPE_STRING"}],
+}
+STREAMS = {"model_transaction_policy": {"decoupled": True}}
+
+
+def learnt(adapter: Any, *configs: dict[str, Any]) -> Any:
+    return adapter("triton", {f"config/{one['name']}": one for one in configs})
+
+
+def test_models_that_can_be_asked_for_a_text_are_known_by_their_configs(adapter: Any) -> None:
+    llm, classify = config("llm", **TEXT, **STREAMS), config("classify", **TEXT)
+    no_text = config("tensorrt_llm", input=[{"name": "input_ids", "data_type": "TYPE_INT32"}], **STREAMS)
+    numbers = config("numbers", input=[{"name": "text_input", "data_type": "TYPE_FP32"}], **STREAMS)
+    assert learnt(adapter, llm, classify, no_text, numbers, config("bare", **STREAMS)).generating == ("llm",)
+    assert learnt(adapter, classify, no_text, config("odd", input=7, output=[1], **STREAMS)).generating == ()
+    around = ensemble("around", "pre", "tensorrt_llm") | TEXT
+    tokens = ensemble("tokens", "tensorrt_llm")
+    assert learnt(adapter, llm, no_text, around, tokens).generating == ("around",), "it asks its steps itself"
+    assert learnt(adapter, llm, no_text, tokens).generating == ("llm",)
+
+
+def test_the_llm_api_model_is_asked_by_its_own_names(adapter: Any) -> None:
+    own = ("text_input", "streaming", "sampling_param_max_tokens", "sampling_param_top_p")
+    inputs = [{"name": name, "data_type": "TYPE_STRING"} for name in own]
+    known = learnt(adapter, config("tensorrt_llm", input=inputs), config("vllm", **TEXT))
+    assert known.names("tensorrt_llm") == {"stream": "streaming", "max_tokens": "sampling_param_max_tokens"}
+    assert known.names("vllm") == known.names("nobody") == {}
