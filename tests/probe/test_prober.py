@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,68 +13,22 @@ import pytest
 from aiohttp import web
 
 from sidecar.app import Application
-from sidecar.config import ConfigFile, load_bytes
-from sidecar.simulator.engine import Engine
-from sidecar.simulator.model import EngineConfig
-from sidecar.simulator.request import Request
+from sidecar.config import ConfigFile
 from sidecar.simulator.server import SimulatedVllm
 from tests.probe.conftest import DONE, HEAD, refusal, serve_script, token, usage
-
-BASE = "listen: 127.0.0.1:0\ninterval: 200ms\ntimeout: 200ms\ngpu: {source: none}\n"
-PROBE = "probe: {enabled: true, interval: 1s, timeout: 5s}\n"
-WITHIN = 20.0
-OFTEN = 0.3
-
-Numbers = dict[str, float]
-
-
-def application(url: str, more: str = PROBE, of_target: str = "") -> Application:
-    return often(f"{BASE}{more}targets:\n  - {{url: '{url}'{of_target}}}\n")
-
-
-def often(text: str) -> Application:
-    """A sidecar that probes more often than a config may say, so that nobody waits."""
-    config = load_bytes(text.encode(), "test")
-    return Application(
-        config.model_copy(update={"probe": config.probe.model_copy(update={"interval": OFTEN})})
-    )
-
-
-async def page(app: Application) -> Numbers:
-    async with aiohttp.ClientSession() as session, session.get(app.url + "/metrics") as answer:
-        rows = [line.rsplit(" ", 1) for line in (await answer.text()).splitlines() if line[:1] != "#"]
-    return {key: float(value) for key, value in rows}
-
-
-def total(numbers: Numbers, name: str, *having: str) -> float | None:
-    found = [
-        value
-        for key, value in numbers.items()
-        if key.startswith(f"inference_{name}{{") and all(one in key for one in having)
-    ]
-    return sum(found) if found else None
-
-
-async def until(app: Application, holds: Callable[[Numbers], bool]) -> Numbers:
-    deadline = time.monotonic() + WITHIN
-    while True:
-        numbers = await page(app)
-        if holds(numbers):
-            return numbers
-        assert time.monotonic() < deadline, {key: one for key, one in numbers.items() if "probe" in key}
-        await asyncio.sleep(0.05)
-
-
-def probed(times: int, result: str = "ok", *having: str) -> Callable[[Numbers], bool]:
-    return lambda numbers: (total(numbers, "probe_requests_total", f'"{result}"', *having) or 0) >= times
-
-
-async def running(app: Application, story: Callable[[], Any]) -> None:
-    await app.start()
-    try:
-        await story()
-    finally:
-        await app.close()
+from tests.probe.sidecar import (
+    BASE,
+    OFTEN,
+    PROBE,
+    WITHIN,
+    application,
+    often,
+    page,
+    probed,
+    running,
+    total,
+    until,
+)
 
 
 def test_probes_are_counted_as_the_runtime_counts_them_and_an_idle_replica_stays_idle() -> None:
@@ -104,77 +56,6 @@ def test_probes_are_counted_as_the_runtime_counts_them_and_an_idle_replica_stays
                 assert total(numbers, "signal_info", '"probe_success"', '"client"', 'method="probe"') == 1
 
             await running(app, told)
-
-    asyncio.run(story())
-
-
-def lone_gap() -> float:
-    """Of the simulated engine itself, in simulated time."""
-    engine = Engine(EngineConfig())
-    engine.submit(Request(prompt_tokens=16, output_tokens=200))
-    engine.advance(60.0)
-    return engine.telemetry.inter_token.total / engine.telemetry.inter_token.count
-
-
-def test_an_idle_engine_gives_the_seed_of_the_idle_gap() -> None:
-    async def story() -> None:
-        async with SimulatedVllm() as server:
-            app = application(server.url)
-
-            async def told() -> None:
-                numbers = await until(
-                    app, lambda found: total(found, "idle_inter_token_latency_seconds") is not None
-                )
-                assert app.runners["local"].signals.settings.idle_gap == pytest.approx(lone_gap(), rel=0.25)
-                assert total(numbers, "idle_inter_token_latency_seconds") == pytest.approx(
-                    lone_gap(), rel=0.25
-                )
-
-            await running(app, told)
-
-    asyncio.run(story())
-
-
-def test_a_gap_that_the_config_gives_is_not_overruled() -> None:
-    async def story() -> None:
-        async with SimulatedVllm() as server:
-            app = application(server.url, of_target=", capacity: {idle_inter_token_latency: 5ms}")
-
-            async def told() -> None:
-                await until(app, probed(2))
-                assert app.runners["local"].signals.settings.idle_gap == 0.005
-
-            await running(app, told)
-
-    asyncio.run(story())
-
-
-def test_a_busy_engine_gives_no_seed_and_is_not_asked_for_more() -> None:
-    async def story() -> None:
-        async with SimulatedVllm() as server, aiohttp.ClientSession() as session:
-
-            async def others() -> None:
-                body = {"model": "sim/llama-8b", "prompt": "x" * 400, "max_tokens": 4000}
-                async with session.post(server.url + "/v1/completions", json=body) as answer:
-                    await answer.read()
-
-            work = [asyncio.create_task(others()) for _ in range(3)]
-            async with asyncio.timeout(WITHIN):
-                while server.replica.in_flight < 3:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
-            app = application(server.url)
-
-            async def told() -> None:
-                numbers = await until(app, probed(2))
-                assert total(numbers, "probe_generation_tokens_total") == 8 * (
-                    total(numbers, "probe_requests_total") or 0
-                )
-                assert app.runners["local"].signals.settings.idle_gap is None
-
-            await running(app, told)
-            for task in work:
-                task.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
 
     asyncio.run(story())
 
