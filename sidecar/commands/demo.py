@@ -196,16 +196,19 @@ class Column:
     form: Callable[[float], str]
 
 
+def _seconds(value: float) -> str:
+    """Within eight columns."""
+    return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
 COLUMNS = (
     Column("time", 6, lambda watch: nan, str),
     Column("running", 9, lambda watch: watch.value("requests_running"), "{:.0f}".format),
     Column("waiting", 9, lambda watch: watch.value("requests_waiting"), "{:.0f}".format),
     Column("kv cache", 10, lambda watch: watch.value("kv_cache_usage_ratio"), "{:.0%}".format),
     Column("tokens/s", 10, lambda watch: watch.rate("generation_tokens_total"), "{:.0f}".format),
-    Column("ttft", 9, lambda watch: watch.mean("time_to_first_token_seconds") * 1e3, "{:.0f} ms".format),
-    Column(
-        "probe", 8, lambda watch: watch.mean("probe_time_to_first_token_seconds") * 1e3, "{:.0f} ms".format
-    ),
+    Column("ttft", 9, lambda watch: watch.mean("time_to_first_token_seconds"), _seconds),
+    Column("probe", 8, lambda watch: watch.mean("probe_time_to_first_token_seconds"), _seconds),
     Column("itl", 9, lambda watch: watch.mean("inter_token_latency_seconds") * 1e3, "{:.1f} ms".format),
     Column(
         "burn 10s", 10, lambda watch: watch.value("slo_burn_rate", slo="ttft", window="10s"), "{:.1f}".format

@@ -34,7 +34,8 @@ class SimulatedVllm:
     """A vLLM server on 127.0.0.1: `async with SimulatedVllm(config, traffic) as server: … server.url`.
 
     Real requests and the simulated traffic share one engine. Faults are methods. While the process is
-    starting or restarting, connections are refused, as with the real one.
+    starting or restarting, connections are refused, as with the real one. `lived` seconds of the traffic are
+    over when it is made.
     """
 
     def __init__(
@@ -45,10 +46,13 @@ class SimulatedVllm:
         page: VllmPage | None = None,
         port: int = 0,
         load_tracking: bool = False,
+        lived: float = 0.0,
     ) -> None:
         config = config or ReplicaConfig()
         self.page = page or VllmPage()
-        self.live = Live(Simulation(Replica(config, epoch=time()), traffic))
+        simulation = Simulation(Replica(config, epoch=time() - lived), traffic)
+        simulation.advance(lived)
+        self.live = Live(simulation)
         self._load_tracking = load_tracking
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
