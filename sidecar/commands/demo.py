@@ -71,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
     except ValueError:
         tell(f"demo: --for {options.seconds}: not a time; write it like 60s or 5m")
         return 2
-    logging.getLogger("sidecar").setLevel(logging.WARNING)
     try:
         split_address(options.listen)
+        logging.getLogger("sidecar").setLevel(logging.WARNING)
         asyncio.run(_show(seconds, options.listen))
     except ListenError as error:
         tell(f"demo: {error}")
