@@ -99,7 +99,13 @@ def _size(pages: list[bytes]) -> list[Row]:
     adapter = Registry().adapter("vllm")
     reading = adapter.read({"metrics": Answer(200, page)}, 0.0)
     binding, _ = adapter.bind(reading.shape, {"target": "t", "runtime": "vllm"}, max_series=100_000)
-    rows.append(Row("map (evaluate the binding)", lines, best(lambda: binding.evaluate(reading.values))))
+    rows.append(
+        Row(
+            "map (evaluate the binding)",
+            lines,
+            best(lambda: binding.evaluate(reading.values, below_zero=reading.below_zero)),
+        )
+    )
     line = Line()
     beside("whole tick, warm (4 SLOs)", each(pages, line.tick), "prometheus_client", peer_parse)
     beside("whole tick, cold", best(lambda: Line().tick(page), least=3), "prometheus_client", peer_parse)

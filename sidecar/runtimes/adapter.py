@@ -168,7 +168,8 @@ class Adapter:
         shapes = tuple(reading.shape for reading in readings)
         if shapes != self._merged[0]:
             self._merged = (shapes, _merge(shapes))
-        return Reading(self._merged[1], [value for reading in readings for value in reading.values])
+        values = [value for reading in readings for value in reading.values]
+        return Reading(self._merged[1], values, any(reading.below_zero for reading in readings))
 
     def decode(self, name: str, answer: Answer) -> Reading:
         """One page's raw samples; a page that isn't exposition text is decoded by the subclass."""

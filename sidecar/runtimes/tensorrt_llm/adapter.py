@@ -97,7 +97,8 @@ class TensorRtLlm(Adapter):
             return sample
 
         basis = (only, tuple(self._pids.chosen.items()))
-        return Reading(self._relabelling.shape(reading.shape, basis, relabel), reading.values)
+        shape = self._relabelling.shape(reading.shape, basis, relabel)
+        return Reading(shape, reading.values, reading.below_zero)
 
     def observe(self, reading: Reading) -> None:
         super().observe(reading)

@@ -151,7 +151,7 @@ class Triton(Adapter):
             self._meaning = Meaning(reading.shape, self._configs, self._index)
         reading = self._reloads.carry(reading)
         shape = self._relabelling.shape(reading.shape, self._revision, self._meaning.relabel)
-        return Reading(shape, reading.values)
+        return Reading(shape, reading.values, reading.below_zero)
 
     @property
     def counts(self) -> Counts | None:

@@ -71,7 +71,7 @@ class Reloads:
         values = list(reading.values)
         for slot, value in zip(self._slots, map(add, told, self._offsets), strict=True):
             values[slot] = value
-        return Reading(reading.shape, values)
+        return Reading(reading.shape, values, reading.below_zero)
 
     def _take(self, values: Sequence[float]) -> tuple[float, ...]:
         picked = self._pick(values)
