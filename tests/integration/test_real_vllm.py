@@ -103,8 +103,8 @@ def test_a_queue_and_its_latencies(beside: tuple[Vllm, Sidecar]) -> None:
     assert grown["cancelled"] == grown["error"] == 0
     assert grown["ttft_count"] == grown["e2e_count"] == grown["queue_count"] == len(asks)
     assert grown["itl_count"] == tokens - len(asks)
-    # Two clocks over one thing. A client can't be faster than the engine; where its front end is starved of a core,
-    # tokens reach the client late and in bunches: first ones up to three times as late, and gaps shrink by that.
+    # Two clocks over one thing. A client can't be faster than the engine; where its front end is starved of a
+    # core, tokens reach the client late and in bunches: first ones up to three times as late, so gaps shrink.
     assert 0.4 * (first + gaps) < grown["e2e_sum"] < 1.02 * (first + gaps)
     assert 0.25 * first < grown["ttft_sum"] < 1.02 * first
     assert 0.95 * gaps < grown["itl_sum"] < grown["e2e_sum"]
