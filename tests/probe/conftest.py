@@ -6,11 +6,13 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
+from tests.listening import listening
 
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -70,41 +72,25 @@ async def serve_script(
     script: Script | bytes, *, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Scripted]:
     """`script` writes after each request's head and body, or is what is written."""
-    tasks: set[asyncio.Task[None]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                length = next(
-                    int(line.split(":")[1])
-                    for line in head.splitlines()
-                    if line.lower().startswith("content-length:")
-                )
-                server.heads.append(head)
-                server.bodies.append(json.loads(await reader.readexactly(length)))
-                if isinstance(script, bytes):
-                    writer.write(script)
-                    await writer.drain()
-                else:
-                    await script(writer)
-        finally:
-            tasks.discard(task)
-            writer.close()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        length = next(
+            int(line.split(":")[1])
+            for line in head.splitlines()
+            if line.lower().startswith("content-length:")
+        )
+        server.heads.append(head)
+        server.bodies.append(json.loads(await reader.readexactly(length)))
+        if isinstance(script, bytes):
+            writer.write(script)
+            await writer.drain()
+        else:
+            await script(writer)
 
-    listener = await asyncio.start_server(connection, "127.0.0.1", 0, ssl=tls)
-    server = Scripted(listener.sockets[0].getsockname()[1], "https" if tls else "http")
-    try:
+    async with listening(connection, tls) as port:
+        server = Scripted(port, "https" if tls else "http")
         yield server
-    finally:
-        listener.close()
-        running = list(tasks)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+
+from tests.listening import listening
 
 Answer = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
@@ -33,39 +35,23 @@ async def serve_answer(
     answer: Answer | bytes, *, tls: ssl.SSLContext | None = None, keep: bool = False
 ) -> AsyncIterator[Server]:
     """`answer` is written (bytes) or called with each request's head; `keep` leaves the connection open."""
-    tasks: set[asyncio.Task[None]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
         server.connections += 1
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                while True:
-                    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                    server.heads.append(head)
-                    if isinstance(answer, bytes):
-                        writer.write(answer)
-                        await writer.drain()
-                    else:
-                        await answer(head, writer)
-                    if not keep:
-                        break
-        finally:
-            tasks.discard(task)
-            writer.close()
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            server.heads.append(head)
+            if isinstance(answer, bytes):
+                writer.write(answer)
+                await writer.drain()
+            else:
+                await answer(head, writer)
+            if not keep:
+                break
 
-    listener = await asyncio.start_server(connection, "127.0.0.1", 0, ssl=tls)
-    server = Server(listener.sockets[0].getsockname()[1], "https" if tls else "http")
-    try:
+    async with listening(connection, tls) as port:
+        server = Server(port, "https" if tls else "http")
         yield server
-    finally:
-        listener.close()
-        running = list(tasks)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
 
 @pytest.fixture

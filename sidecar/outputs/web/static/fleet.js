@@ -1,9 +1,9 @@
 // The fleet role's page: replicas needed and there, why, and each sidecar, which is asked for only while its table is open.
 import { fill, h, table } from "./dom.js";
 import { DASH, percent, plain, seconds } from "./format.js";
+import { Unfolded } from "./unfolded.js";
 import { STATES, because } from "./words.js";
 
-const EVERY = 5000;
 const MOST = 200; // rows; those that fail come first
 
 export function overview(fleet) {
@@ -34,27 +34,9 @@ function decided(row) {
 }
 
 // The table of sidecars, with what is wrong with each.
-export class Members {
-  constructor(place) {
-    this.place = place;
-    this.timer = 0;
-    const details = place.closest("details");
-    details.addEventListener("toggle", () => (details.open ? this.show() : this.stop()));
-  }
-
-  async show() {
-    this.stop();
-    this.timer = setTimeout(() => this.show(), EVERY);
-    if (document.hidden) return;
-    try {
-      this.fill((await (await fetch("v1/fleet")).json()).members);
-    } catch {
-      return; // the header tells that the connection is lost
-    }
-  }
-
-  stop() {
-    clearTimeout(this.timer);
+export class Members extends Unfolded {
+  async read() {
+    this.fill((await (await fetch("v1/fleet")).json()).members);
   }
 
   fill(rows) {

@@ -1,8 +1,8 @@
 // The table of a target's signals and where each comes from: asked for only while it is open.
 import { fill, h, table } from "./dom.js";
 import { DASH, inUnit, plain } from "./format.js";
+import { Unfolded } from "./unfolded.js";
 
-const EVERY = 5000;
 const HIDDEN = new Set(["target", "runtime"]);
 
 const labels = (row) => Object.entries(row.labels || {}).filter(([name]) => !HIDDEN.has(name))
@@ -22,30 +22,16 @@ function origin(row) {
   return h("span", { class: "tip", tabindex: 0, "data-tip": tip, "aria-label": tip }, row.method);
 }
 
-export class Signals {
+export class Signals extends Unfolded {
   constructor(name, place) {
+    super(place);
     this.name = name;
-    this.place = place;
-    this.timer = 0;
-    const details = place.closest("details");
-    details.addEventListener("toggle", () => (details.open ? this.show() : this.stop()));
   }
 
-  async show() {
-    this.stop();
-    this.timer = setTimeout(() => this.show(), EVERY);
-    if (document.hidden) return;
-    try {
-      const answer = await fetch("v1/signals");
-      const target = (await answer.json()).targets.find((one) => one.name === this.name);
-      if (target) this.fill(target.signals);
-    } catch {
-      return; // the header tells that the connection is lost
-    }
-  }
-
-  stop() {
-    clearTimeout(this.timer);
+  async read() {
+    const answer = await fetch("v1/signals");
+    const target = (await answer.json()).targets.find((one) => one.name === this.name);
+    if (target) this.fill(target.signals);
   }
 
   fill(rows) {
