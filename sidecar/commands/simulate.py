@@ -69,7 +69,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print the traffics and end")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each cell of --report (3)")
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="every traffic under every policy, as Markdown: minutes"
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="every traffic under every policy, as Markdown; it takes most of an hour",
     )
 
 
