@@ -33,11 +33,13 @@ class Remembered:
         self._problems = problems
         self._first = first
         self._models: dict[str, Any] = {}
-        self._known = False
+        self._known = self._another = False
         body = state.get(STATE_KEY + first.target)
         if body is not None:
             try:
-                self._models, self._known = _read(body, first.time)
+                self._models, saved_at = _read(body)
+                self._known = 0 <= first.time - saved_at < HORIZON
+                self._another = first.life.get("target_start_timestamp_seconds") > saved_at
             except (ValueError, KeyError, TypeError) as error:
                 self._refuse("", error)
 
@@ -52,6 +54,8 @@ class Remembered:
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 self._refuse(f", model {name}", error)
             else:
+                if self._another:
+                    model.decision.restarted()
                 return model
         return ModelSignals(name, settings)
 
@@ -61,9 +65,9 @@ class Remembered:
         )
 
 
-def _read(body: bytes, now: float) -> tuple[dict[str, Any], bool]:
-    """The models' states, and whether they are of the last ten minutes."""
+def _read(body: bytes) -> tuple[dict[str, Any], float]:
+    """The models' states, and the Unix time that they are of."""
     state = json.loads(body)
     if state["format"] != _FORMAT:
         raise ValueError(f"format {state['format']}, this version reads {_FORMAT}")
-    return dict(state["models"]), 0 <= now - float(state["time"]) < HORIZON
+    return dict(state["models"]), float(state["time"])

@@ -49,6 +49,17 @@ def test_service_time_idle_gap_and_observed_limit_go_on_in_another_process() -> 
     assert not after.problems
 
 
+def test_limits_of_a_process_that_began_after_the_state_was_saved_are_its_own() -> None:
+    replica = Replica()
+    saved = worked(replica).saved()
+    after = Signals(saved=saved)
+    replica.started = replica.clock + 195.0
+    block = after.feed(replica.snapshot(200, FULL))
+    assert block is not None
+    assert isnan(block.get("capacity_requests", limit="observed"))
+    assert block.get("service_time_seconds") == pytest.approx(6), "times are still the best guess"
+
+
 def test_nothing_is_saved_before_anything_was_seen() -> None:
     assert Signals().saved() == {}
 
