@@ -57,7 +57,7 @@ class Sidecar:
     def comes_to(self, expected: float, name: str, **labels: str) -> None:
         wait_for(
             lambda: (now := self.get(name, **labels)) is not None and abs(now - expected) < 1e-6,
-            5.0,
+            20.0,
             name=f"{name} {labels} = {expected}, at last {self.get(name, **labels)}",
         )
 
