@@ -112,4 +112,6 @@ async def draw(browser: Browser, prometheus: str, span: str, out: Path, wanted: 
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(Path(sys.argv[1]), sys.argv[2:])))
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    sys.exit(asyncio.run(main(out, sys.argv[2:])))
