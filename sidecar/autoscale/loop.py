@@ -11,6 +11,7 @@ from sidecar.autoscale.faults import Fault
 from sidecar.autoscale.hpa import SYNC_SECONDS, Hpa, Pods
 from sidecar.autoscale.keda import Keda
 from sidecar.autoscale.objectives import USUAL, Objectives
+from sidecar.autoscale.oracle import TAIL_SECONDS
 from sidecar.autoscale.policy import PRESENT_LOAD, ROUTER, Over, Policy
 from sidecar.autoscale.sidecars import Sidecar
 from sidecar.autoscale.traffics import Scene
@@ -25,8 +26,6 @@ from sidecar.simulator.simulation import Simulation
 POLL_SECONDS = 2.0
 #: How often whoever adds up reads the sidecars: Prometheus' scrapes, or the fleet role's.
 READ_SECONDS = 5.0
-#: Time for what is in flight at the end to finish; what hasn't by then is lost to the verdict.
-TAIL_SECONDS = 90.0
 MODEL = "simulated"
 
 

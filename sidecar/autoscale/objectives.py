@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sidecar.signals import GapObjective
 from sidecar.simulator.request import FINISHED, Outcome, Request
+
+GOAL = 0.95  # share of the requests inside the objectives that counts as keeping them
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,16 @@ class Objectives:
 
 
 USUAL = Objectives()
+
+
+def shares(requests: Sequence[tuple[float, bool]], seconds: float, bucket: float) -> list[float | None]:
+    """Share of good ones by the time at which they were asked; None where nobody asked. `requests` are (second
+    asked, good)."""
+    places = int(seconds / bucket)
+    asked, good = [0] * places, [0] * places
+    for second, kept in requests:
+        place = int(second / bucket)
+        if place < places:
+            asked[place] += 1
+            good[place] += kept
+    return [g / a if a else None for g, a in zip(good, asked, strict=True)]

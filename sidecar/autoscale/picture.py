@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from sidecar.autoscale.loop import Run
-from sidecar.autoscale.oracle import GOAL, needs
+from sidecar.autoscale.objectives import GOAL, shares
+from sidecar.autoscale.oracle import STEP_SECONDS, Oracle
 from sidecar.autoscale.table import recovered
-from sidecar.autoscale.verdict import Verdict, attainment
+from sidecar.autoscale.verdict import Verdict
 
 _WIDTH, _LEFT, _RIGHT = 880, 60, 30
 _PANEL, _GAP, _TOP = 150, 44, 64
@@ -22,18 +23,20 @@ text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-size:15px;font-weight:6
 Points = Sequence[tuple[float, float]]
 
 
-def svg(run: Run, verdict: Verdict) -> str:
+def svg(run: Run, verdict: Verdict, oracle: Oracle) -> str:
     """A whole SVG document; nothing in it needs a script or a network."""
     seconds = run.scene.seconds
     height = _TOP + 3 * (_PANEL + _GAP)
     wanted = [(one.second, float(one.wanted)) for one in run.samples]
     ready = [(one.second, float(one.ready)) for one in run.samples]
-    oracle = [(place * 15.0, float(need)) for place, need in enumerate(needs(run.scene))]
+    planned = [(place * STEP_SECONDS, float(size)) for place, size in enumerate(oracle.sizes)]
     good = [
-        (place * _BUCKET, share) for place, share in enumerate(attainment(run, _BUCKET)) if share is not None
+        (place * _BUCKET, share)
+        for place, share in enumerate(shares(run.requests, run.scene.seconds, _BUCKET))
+        if share is not None
     ]
     waiting = [(one.second, float(one.waiting)) for one in run.samples]
-    most = max(value for _, value in (*wanted, *ready, *oracle, (0.0, 1.0)))
+    most = max(value for _, value in (*wanted, *ready, *planned, (0.0, 1.0)))
     queue = max([value for _, value in waiting] + [1.0])
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
@@ -46,7 +49,7 @@ def svg(run: Run, verdict: Verdict) -> str:
             "replicas",
             most,
             seconds,
-            [("o", "oracle", oracle), ("r", "ready", ready), ("w", "wanted", wanted)],
+            [("o", "oracle", planned), ("r", "ready", ready), ("w", "wanted", wanted)],
             run.scene.event,
         ),
         *_panel(1, "share inside the objectives", 1.0, seconds, [("a", "", good)], run.scene.event, GOAL),

@@ -50,7 +50,7 @@ def scene_of(
     prompt = _grown([one.prompt_tokens for one in moments]) / finished
     output = _grown([one.generation_tokens for one in moments]) / finished
     shape = Shape(prompt=_lengths(prompt), output=_lengths(output), max_tokens=None)
-    kind = Kind(shape, sustained_rate(Kind(shape, 1.0), objectives, replicas=2, seconds=150.0))
+    kind = Kind(shape, sustained_rate(Kind(shape, 1.0), objectives, replicas=2, seconds=600.0, within=0.03))
     if kind.sustained <= 0:
         raise RecordingError("one replica of the built-in engine can't keep the objectives for such requests")
     load = Steps(tuple((second, rate * times / kind.sustained) for second, rate in _rates(moments)))

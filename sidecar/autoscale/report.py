@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 
 from sidecar.autoscale.compared import CHANGES, SECTIONS, Change, Column, Section
 from sidecar.autoscale.loop import Tuning, run
+from sidecar.autoscale.oracle import Oracle, oracle
 from sidecar.autoscale.policy import Policy
 from sidecar.autoscale.table import cell, markdown
 from sidecar.autoscale.traffics import SCENES, Scene
-from sidecar.autoscale.verdict import Verdict, judge, together
+from sidecar.autoscale.verdict import Verdict, judge, planned, together
 
 Progress = Callable[[str], None]
+
+_ORACLE = "oracle"
 
 _INTRO = """\
 # The closed loop's figures
@@ -33,8 +36,8 @@ and meets the same cold start and HPA.
 """
 
 
-Trial = tuple[Scene, Policy, Tuning, int]
-"""One run to make; the last is the seed of its arrivals."""
+Trial = tuple[Scene, Policy, Tuning, int, Oracle]
+"""One run to make, with the seed of its arrivals and the plan that it is held against."""
 
 
 def write_report(
@@ -50,6 +53,8 @@ def write_report(
     parts = [_intro(seeds)]
     with ProcessPoolExecutor(initializer=_politely) as pool:
         runs = _Runs(pool, seeds, progress)
+        scenes = [scene for section in sections for scene in section.scenes]
+        runs.plan(dict.fromkeys([*scenes, *(SCENES[change.scene] for change in changes)]))
         for section in sections:
             for scene in section.scenes:
                 for column in section.columns:
@@ -59,11 +64,14 @@ def write_report(
                 runs.ask(SCENES[change.scene], column)
         for section in sections:
             rows = [
-                (scene.name, column.name, runs.verdict(scene, column))
+                row
                 for scene in section.scenes
-                for column in section.columns
+                for row in (
+                    (scene.name, _ORACLE, runs.of_oracle(scene)),
+                    *((scene.name, column.name, runs.verdict(scene, column)) for column in section.columns),
+                )
             ]
-            names = [column.name for column in section.columns]
+            names = [_ORACLE, *(column.name for column in section.columns)]
             parts.append(f"\n## {section.title}\n\n{markdown(rows, names)}")
             path.write_text("".join(parts), "utf-8")
         if changes:
@@ -79,12 +87,24 @@ class _Runs:
     def __init__(self, pool: Executor, seeds: Sequence[int], progress: Progress) -> None:
         self._pool, self._seeds, self._progress = pool, seeds, progress
         self._asked: dict[str, list[Future[Verdict]]] = {}
+        self._plans: dict[str, list[Future[Oracle]]] = {}
+
+    def plan(self, scenes: Iterable[Scene]) -> None:
+        """Ask for the oracles' plans; before anything else, as all runs are held against them."""
+        for scene in scenes:
+            self._plans[scene.name] = [self._pool.submit(_plan, (scene, seed)) for seed in self._seeds]
+
+    def of_oracle(self, scene: Scene) -> Verdict:
+        return together([planned(one.result()) for one in self._plans[scene.name]])
 
     def ask(self, scene: Scene, column: Column) -> None:
         key = _key(scene, column)
         if key not in self._asked:
-            trials = [(scene, column.policy, column.tuned, seed) for seed in self._seeds]
-            self._asked[key] = [self._pool.submit(_try, trial) for trial in trials]
+            plans = [one.result() for one in self._plans[scene.name]]
+            self._asked[key] = [
+                self._pool.submit(_try, (scene, column.policy, column.tuned, seed, plan))
+                for seed, plan in zip(self._seeds, plans, strict=True)
+            ]
 
     def verdict(self, scene: Scene, column: Column) -> Verdict:
         verdict = together([one.result() for one in self._asked[_key(scene, column)]])
@@ -97,8 +117,13 @@ def _key(scene: Scene, column: Column) -> str:
 
 
 def _try(trial: Trial) -> Verdict:
-    scene, policy, tuned, seed = trial
-    return judge(run(scene, policy, tuned, seed=seed))
+    scene, policy, tuned, seed, plan = trial
+    return judge(run(scene, policy, tuned, seed=seed), plan)
+
+
+def _plan(of: tuple[Scene, int]) -> Oracle:
+    scene, seed = of
+    return oracle(scene, seed=seed)
 
 
 def _politely() -> None:

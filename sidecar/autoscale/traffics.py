@@ -1,7 +1,8 @@
 """Named traffics, each with the engine that it meets.
 
 Loads are in replicas: a rate of 3 is what three replicas sustain with 95 % of the requests inside the
-objectives, by `sustained`, which `oracle.sustained_rate` measures. Times are seconds.
+objectives, by `sustained`, which `oracle.sustained_rate` measures over half an hour: in a few minutes a KV cache
+that fills slowly looks as if it held. Times are seconds.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ class Kind:
     engine: EngineConfig = ENGINE
 
 
-CHAT = Kind(_lengths(400, 250), 10.25)
-LONG_PROMPTS = Kind(_lengths(2400, 250), 2.38)
-LONG_OUTPUTS = Kind(_lengths(400, 1000), 4.75)
-LONG_ANSWERS = Kind(_lengths(200, 2500, output_spread=0.3), 2.31)
-KV_BOUND = Kind(_lengths(1200, 1500), 1.5, replace(ENGINE, kv_blocks=8000))
-SLOTS_BOUND = Kind(_lengths(400, 250), 5.62, replace(ENGINE, max_num_seqs=24))
-LONG_CONTEXT = Kind(_lengths(1200, 300, prompt_spread=1.0), 3.25)
-IMPATIENT = Kind(_lengths(400, 250, impatient=0.25), 11.0)
+CHAT = Kind(_lengths(400, 250), 10.87)
+LONG_PROMPTS = Kind(_lengths(2400, 250), 2.31)
+LONG_OUTPUTS = Kind(_lengths(400, 1000), 4.6)
+LONG_ANSWERS = Kind(_lengths(200, 2500, output_spread=0.3), 2.24)
+KV_BOUND = Kind(_lengths(1200, 1500), 1.35, replace(ENGINE, kv_blocks=8000))
+SLOTS_BOUND = Kind(_lengths(400, 250), 5.65, replace(ENGINE, max_num_seqs=24))
+LONG_CONTEXT = Kind(_lengths(1200, 300, prompt_spread=1.0), 3.18)
+IMPATIENT = Kind(_lengths(400, 250, impatient=0.25), 11.6)
 LONG_CHUNKS = Kind(_lengths(400, 250), 5.38, replace(ENGINE, max_batched_tokens=1024))
 
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from sidecar.autoscale.loop import Run
-from sidecar.autoscale.oracle import GOAL, replica_seconds
+from sidecar.autoscale.objectives import GOAL, shares
+from sidecar.autoscale.oracle import Oracle
 
 _BUCKET = 30.0
 _STEADY = 3  # buckets in a row that keep the goal: recovered
@@ -28,18 +29,23 @@ class Verdict:
     lost: int
 
 
-def judge(run: Run) -> Verdict:
+def judge(run: Run, oracle: Oracle) -> Verdict:
     asked = len(run.requests) + run.unfinished
     good = sum(kept for _, kept in run.requests)
     wanted = [sample.wanted for sample in run.samples]
     return Verdict(
         attained=good / asked if asked else 1.0,
-        cost=run.replica_seconds / replica_seconds(run.scene),
+        cost=run.replica_seconds / oracle.replica_seconds,
         most=max(wanted, default=0),
         flaps=flaps(wanted),
         recovery=recovery(run),
         lost=run.lost,
     )
+
+
+def planned(oracle: Oracle) -> Verdict:
+    """The oracle's own, as it was played."""
+    return Verdict(oracle.attained, 1.0, max(oracle.sizes), flaps(oracle.sizes), None, 0)
 
 
 def together(verdicts: Sequence[Verdict]) -> Verdict:
@@ -67,10 +73,10 @@ def recovery(run: Run) -> float | None:
     that each kept the goal."""
     if run.scene.event is None:
         return None
-    shares = attainment(run, _BUCKET)
+    kept = shares(run.requests, run.scene.seconds, _BUCKET)
     first = int(run.scene.event // _BUCKET)
-    for place in range(first, len(shares) - _STEADY + 1):
-        if all(_holds(share, run.unfinished) for share in shares[place : place + _STEADY]):
+    for place in range(first, len(kept) - _STEADY + 1):
+        if all(_holds(share, run.unfinished) for share in kept[place : place + _STEADY]):
             return place * _BUCKET - run.scene.event
     return None
 
@@ -78,15 +84,3 @@ def recovery(run: Run) -> float | None:
 def _holds(share: float | None, unfinished: int) -> bool:
     """Where nobody who asked was ever answered, nothing holds."""
     return share >= GOAL if share is not None else not unfinished
-
-
-def attainment(run: Run, bucket: float) -> list[float | None]:
-    """Share of good requests by the time at which they were asked; None where nobody asked."""
-    places = int(run.scene.seconds / bucket)
-    asked, good = [0] * places, [0] * places
-    for second, kept in run.requests:
-        place = int(second / bucket)
-        if place < places:
-            asked[place] += 1
-            good[place] += kept
-    return [g / a if a else None for g, a in zip(good, asked, strict=True)]

@@ -7,15 +7,17 @@ import csv
 import json
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from math import isnan, nan
 from pathlib import Path
 
 from sidecar.autoscale.compared import DEMAND
-from sidecar.autoscale.loop import Tuning, tuning
+from sidecar.autoscale.loop import Run, Tuning, tuning
 from sidecar.autoscale.loop import run as play
-from sidecar.autoscale.objectives import Objectives
+from sidecar.autoscale.objectives import GOAL, Objectives
+from sidecar.autoscale.oracle import Oracle, oracle
 from sidecar.autoscale.picture import svg
 from sidecar.autoscale.policy import Policy, PolicyError, read_policies
 from sidecar.autoscale.recorded import Moment, RecordingError, scene_of
@@ -99,7 +101,12 @@ def run(options: argparse.Namespace) -> int:
     except (PolicyError, RecordingError, UnreadableError) as error:
         tell(f"simulate: {error}")
         return 2
-    rows = [_one(scene, policy, tuned, options) for scene in scenes for policy in policies]
+    rows: list[Row] = []
+    with ProcessPoolExecutor(1) as beside:
+        plans = [beside.submit(oracle, scene, tuned.objectives, seed=options.seed) for scene in scenes]
+        for scene, plan in zip(scenes, plans, strict=True):
+            runs = [_played(scene, policy, tuned, options) for policy in policies]
+            rows += [_judged(ran, plan.result(), options) for ran in runs]
     if options.json:
         print(json.dumps([{"traffic": s, "policy": p, **asdict(v)} for s, p, v in rows], indent=2))
     else:
@@ -107,12 +114,21 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _one(scene: Scene, policy: Policy, tuned: Tuning, options: argparse.Namespace) -> Row:
-    ran = play(scene, policy, tuned, seed=options.seed, progress=_bar(scene, policy))
-    verdict = judge(ran)
+def _played(scene: Scene, policy: Policy, tuned: Tuning, options: argparse.Namespace) -> Run:
+    return play(scene, policy, tuned, seed=options.seed, progress=_bar(scene, policy))
+
+
+def _judged(ran: Run, plan: Oracle, options: argparse.Namespace) -> Row:
+    scene = ran.scene
+    if plan.attained < GOAL:
+        tell(
+            f"simulate: {scene.name}: no plan was found that keeps the objectives; cost is against one that keeps"
+            f" {plan.attained:.3f}"
+        )
+    verdict = judge(ran, plan)
     if options.picture is not None:
-        options.picture.write_text(svg(ran, verdict), "utf-8")
-    return scene.name, policy.name, verdict
+        options.picture.write_text(svg(ran, verdict, plan), "utf-8")
+    return scene.name, ran.policy.name, verdict
 
 
 def _bar(scene: Scene, policy: Policy) -> Callable[[float], None] | None:

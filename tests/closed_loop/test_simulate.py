@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.autoscale.compared import DEMAND, Column, Section
 from sidecar.autoscale.loop import Run, Sample
+from sidecar.autoscale.oracle import oracle
 from sidecar.autoscale.picture import svg
 from sidecar.autoscale.recorded import Moment, RecordingError, scene_of
 from sidecar.autoscale.report import write_report
@@ -63,7 +64,8 @@ def test_a_table_fits_80_columns() -> None:
 def test_names_in_a_picture_are_escaped() -> None:
     scene = Scene("<b>", 'a & "b"', Steady(1.0), seconds=60.0)
     ran = Run(scene, DEMAND, [Sample(15.0, 1, 1, 0, None)], [(1.0, True)])
-    text = svg(ran, judge(ran))
+    plan = oracle(scene)
+    text = svg(ran, judge(ran, plan), plan)
     assert "<b>" not in text
     ElementTree.fromstring(text)
 
@@ -126,7 +128,7 @@ def test_the_report_is_a_page_of_tables(tmp_path: Path) -> None:
         progress=told.append,
     )
     text = path.read_text("utf-8")
-    assert "| traffic | replica demand |" in text
-    assert "| short | 1.000 ×" in text
+    assert "| traffic | oracle | replica demand |" in text
     assert "| **mean** |" in text
+    assert "| short | 1.000 ×1.00 m1 f0 | 1.000 ×" in text
     assert len(told) == 1
