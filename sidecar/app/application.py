@@ -85,6 +85,7 @@ class Application:
         )
         self._background = Background("the sidecar")
         self._polls: dict[str, asyncio.Task[None]] = {}
+        self._drains = drain.Drains()
         self._probed: dict[str, Figures] = {}  # counters, which a reload must not set back
         self._found: list[Target] = []  # by looking, where no target is configured
         self._stopping = asyncio.Event()
@@ -111,7 +112,7 @@ class Application:
     async def start(self) -> None:
         """Listen and begin to read. Raises ListenError."""
         app = http_app(self.board.publication, self.itself)
-        drain.routes(app, self.board.publication)
+        drain.routes(app, self.board.publication, self._drains)
         if self._access is not None:
             self._access.protect(app)
         tls = self._access.tls if self._access is not None else None
@@ -171,6 +172,7 @@ class Application:
             spread=SPREAD_PER_TARGET * len(self.config.targets),
             probe=probe_of(self.config, target),
             probed=self._probed.setdefault(target.name, Figures(target.name)),
+            leaving=lambda: self._drains.covers(target.name),
         )
         self.runners[target.name] = runner
         self._polls[target.name] = asyncio.create_task(runner.run())

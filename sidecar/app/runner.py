@@ -40,11 +40,13 @@ class TargetRunner:
         spread: float | None = None,
         probe: ProbeSettings | None = None,
         probed: Figures | None = None,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`probe` says how the target is probed, None not at all; `probed` is what earlier probes have shown."""
+        """`probe` says how the target is probed, None not at all; `probed` is what earlier probes have shown;
+        while the target is `leaving` there are none."""
         self.config = config
         self.signals = signals
-        self._prober = self._prober_of(probe, probed) if probe is not None else None
+        self._prober = self._prober_of(probe, probed, leaving) if probe is not None else None
         first = [] if self._prober is None else [self._prober]
         self.pipeline = TargetPipeline(settings_of(config), registry, [*first, *stages, signals])
         self._fetcher = fetcher_of(config)
@@ -86,7 +88,7 @@ class TargetRunner:
             self._prober.stop()
         self._poller.stop(last_within)
 
-    def _prober_of(self, probe: ProbeSettings, probed: Figures | None) -> Prober:
+    def _prober_of(self, probe: ProbeSettings, probed: Figures | None, leaving: Callable[[], bool]) -> Prober:
         """A gap that the config gives isn't overruled by what probes show."""
         given = self.config.capacity.idle_inter_token_latency is not None
         return Prober(
@@ -97,6 +99,7 @@ class TargetRunner:
             adapter=lambda: self.pipeline.adapter,
             seed=lambda gap: None if given else self.signals.seed(idle_gap=gap),
             figures=probed,
+            leaving=leaving,
         )
 
     async def _tick(self, deadline: float) -> bool:

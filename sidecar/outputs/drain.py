@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import isfinite
 
 from aiohttp import web
@@ -19,10 +21,32 @@ LONGEST = 3600.0
 _LOOK_EVERY = 0.1
 
 
+class Drains:
+    """The drains that go on at the moment: a target that is to become idle shouldn't be given work."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[str] = Counter()  # by target; empty: all of them, those of a later config too
+
+    def covers(self, target: str) -> bool:
+        return self._waiting[target] > 0 or self._waiting[""] > 0
+
+    @contextmanager
+    def of(self, target: str) -> Iterator[None]:
+        self._waiting[target] += 1
+        try:
+            yield
+        finally:
+            self._waiting[target] -= 1
+
+
 def routes(
-    app: web.Application, publication: Callable[[], Publication], *, clock: Callable[[], float] = time.time
+    app: web.Application,
+    publication: Callable[[], Publication],
+    drains: Drains,
+    *,
+    clock: Callable[[], float] = time.time,
 ) -> None:
-    """Add the route. `clock` is Unix time, of the snapshots' clock."""
+    """Add the route; `drains` is told of each that goes on. `clock` is Unix time, of the snapshots' clock."""
 
     async def drain(request: web.Request) -> web.Response:
         """waits until nothing runs or waits: ?timeout=30s, ?target="""
@@ -34,6 +58,10 @@ def routes(
         target = request.query.get("target", "")
         if target and target not in _targets(publication()):
             return _answer(404, {"detail": "there is no such target", "targets": _targets(publication())})
+        with drains.of(target):
+            return await wait(request, target, timeout)
+
+    async def wait(request: web.Request, target: str, bound: float) -> web.Response:
         loop = asyncio.get_running_loop()
         began, since = loop.time(), clock()
         drains: dict[str, Drain] = {}
@@ -44,9 +72,9 @@ def routes(
                 drains[name].feed(snapshot)
             drained = bool(drains) and all(one.drained for one in drains.values())
             waited = loop.time() - began
-            if drained or waited >= timeout:
+            if drained or waited >= bound or _left(request):
                 break
-            await asyncio.sleep(min(_LOOK_EVERY, max(timeout - waited, 0.0)))
+            await asyncio.sleep(min(_LOOK_EVERY, max(bound - waited, 0.0)))
         body = {
             "drained": drained,
             "waited_seconds": round(waited, 3),
@@ -61,6 +89,11 @@ def routes(
         return _answer(200 if drained else 504, body)
 
     app.router.add_get("/drain", drain)
+
+
+def _left(request: web.Request) -> bool:
+    """Whether nobody waits for the answer any more: a handler isn't cancelled when its client goes."""
+    return request.transport is None or request.transport.is_closing()
 
 
 def _targets(publication: Publication) -> list[str]:

@@ -49,10 +49,12 @@ class Settings:
 
 class Prober:
     """Probes one target. `adapter` tells the runtime as it is known at the moment; `seed` is given the gap of a
-    lone request, in seconds, whenever it is known anew and the target serves one model.
+    lone request, in seconds, whenever it is known anew and the target serves one model; `leaving` says whether
+    somebody waits for the target to become idle.
 
-    One request at a time, in turn over the models; none while the target is down, not ready or wedged. After n
-    consecutive failures the pause is interval · 2^(n-1), at most five minutes but never less than an interval.
+    One request at a time, in turn over the models; none while the target is down, not ready, wedged or leaving.
+    After n consecutive failures the pause is interval · 2^(n-1), at most five minutes but never less than an
+    interval.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Prober:
         adapter: Callable[[], Adapter | None],
         seed: Callable[[float], None],
         figures: Figures | None = None,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         self.settings = settings
         self._target = target
@@ -72,6 +75,7 @@ class Prober:
         self._adapter = adapter
         self._seed = seed
         self._figures = figures or Figures(target)
+        self._leaving = leaving
         self._lone = LoneGap()
         self._models: tuple[str, ...] = ()
         self._turn = 0
@@ -94,6 +98,8 @@ class Prober:
             self._lone.forget()
         if self._lone.watch(snapshot) and len(self._models) == 1 and (gap := self._lone.value) is not None:
             self._seed(gap)
+        if self._leaving():
+            self._stand_back()
         due = self._due is None or snapshot.mono >= self._due
         if due and self._task is None and not self._stopped and _serves(snapshot):
             self._begin(snapshot)
@@ -143,6 +149,13 @@ class Prober:
         self._task = asyncio.create_task(
             self._probe(model, asked, f"POST {path}", now + self.settings.timeout)
         )
+
+    def _stand_back(self) -> None:
+        """Cut what is under way, uncounted; the next one is due a whole pause after the last of these calls:
+        whoever has drained a replica removes it now, and a drain that ended at its bound still may."""
+        if self._task is not None:
+            self._task.cancel()
+        self._wait()
 
     def _question(self, adapter: Adapter, path: str, model: str) -> Question:
         endpoint = Endpoint("completions", path_of(path, model), api=True)

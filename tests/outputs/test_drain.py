@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,10 +35,12 @@ class Board:
         return Publication(self.now, tuple(self.snapshots.values()))
 
 
-async def ask(board: Board, query: str, later: list[Any]) -> tuple[int, dict[str, Any]]:
+async def ask(
+    board: Board, query: str, later: list[Any], drains: drain.Drains | None = None
+) -> tuple[int, dict[str, Any]]:
     """Ask, let the calls of `later` happen one by one while the answer is outstanding, and return it."""
     app = web.Application()
-    drain.routes(app, board.publication, clock=lambda: board.now)
+    drain.routes(app, board.publication, drains or drain.Drains(), clock=lambda: board.now)
     listener = await listen(app, "127.0.0.1:0")
     try:
         async with aiohttp.ClientSession() as session:
@@ -103,6 +106,44 @@ def test_a_target_that_left_the_config_holds_nobody_up() -> None:
 
     status, body = asyncio.run(ask(board, "?timeout=30s", [left, left]))
     assert status == 200 and list(body["targets"]) == ["local"]
+
+
+def test_a_drain_is_known_while_it_goes_on_and_ends_with_its_client() -> None:
+    board, drains = Board(), drain.Drains()
+    board.tell(3)
+    board.tell(3, "other")
+
+    async def story() -> None:
+        app = web.Application()
+        drain.routes(app, board.publication, drains)
+        listener = await listen(app, "127.0.0.1:0")
+        try:
+            async with aiohttp.ClientSession() as session:
+                for query, others in (("?timeout=1h&target=local", False), ("?timeout=1h", True)):
+                    asked = asyncio.create_task(session.get(f"{listener.url}/drain{query}"))
+                    await until(lambda: drains.covers("local"))
+                    assert drains.covers("other") is others
+                    asked.cancel()
+                    await until(lambda: not drains.covers("local"))
+                    assert not drains.covers("other")
+        finally:
+            await listener.close()
+
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    asyncio.run(story())
+
+
+def test_two_that_wait_for_one_target_and_the_first_one_ends() -> None:
+    drains = drain.Drains()
+    with drains.of("local"):
+        with drains.of("local"), drains.of(""):
+            assert drains.covers("local") and drains.covers("other")
+        assert drains.covers("local") and not drains.covers("other")
+    assert not drains.covers("local")
 
 
 def test_a_timeout_that_is_none_and_a_target_that_is_not_there() -> None:
