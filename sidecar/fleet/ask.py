@@ -104,10 +104,10 @@ def why_blind(block: Block, ask: Ask) -> str:
     if not listed > 0:
         return "no sidecar is listed, and no router tells of work"
     if answering > 0:
-        return f"{answering:.0f} of {listed:.0f} sidecars answer and none tells {ask.signal}" + (
+        return f"{answering:.0f} of {listed:.0f} replicas answer and none tells {ask.signal}" + (
             f" of {ask.model}" if ask.model else ""
         )
-    return f"none of {listed:.0f} sidecars answers ({ready:.0f} taken for ready)"
+    return f"none of {listed:.0f} replicas answers ({ready:.0f} taken for ready)"
 
 
 def _number(metadata: Mapping[str, str], key: str, default: float, faults: list[str]) -> float:

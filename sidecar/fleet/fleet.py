@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from math import nan
 from statistics import median
 
-from sidecar.fleet.member import Member
+from sidecar.fleet.member import Member, State
 from sidecar.fleet.page import COUNTED, SUMMED, Key
 from sidecar.fleet.router import Router
 from sidecar.fleet.total import scaled_up
@@ -86,7 +86,7 @@ class Fleet:
         states = {address: one.state(now, self._stale_after) for address, one in self.members.items()}
         serving = [one for address, one in self.members.items() if states[address] == "serving"]
         ready = [one for address, one in self.members.items() if states[address] != "starting"]
-        self._count_replicas(ready, serving)
+        self._count_replicas(states, now)
         sums, answering = _sums(serving)
         for (signal, model, labels), total in sums.items():
             expected = sum(one.expected(model) for one in ready)
@@ -101,12 +101,16 @@ class Fleet:
         self._itself()
         return self._built()
 
-    def _count_replicas(self, ready: Iterable[Member], serving: Iterable[Member]) -> None:
-        for state, count in (
-            ("listed", len(self.members)),
-            ("ready", sum(1 for _ in ready)),
-            ("answering", sum(1 for _ in serving)),
-        ):
+    def _count_replicas(self, states: Mapping[str, State], now: float) -> None:
+        """One a target, and one for a sidecar that has told of none."""
+        listed = ready = answering = 0
+        for address, member in self.members.items():
+            targets = list(member.targets(now, self._stale_after).values())
+            serving = targets.count("serving")
+            listed += max(1, len(targets))
+            ready += 0 if states[address] == "starting" else max(1, serving + targets.count("blind"))
+            answering += serving
+        for state, count in (("listed", listed), ("ready", ready), ("answering", answering)):
             self._put("fleet_replicas", "", float(count), (("state", state),))
 
     def _keep(self, serving: Iterable[Member]) -> None:

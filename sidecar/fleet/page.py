@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sidecar.exposition import PageError, PageReader, Sample, Shape
-from sidecar.schema import PREFIX, SIGNALS
+from sidecar.schema import PREFIX, SIGNALS, Status
 from sidecar.snapshot import Labels
 
 #: Gauges whose sum over replicas means something.
@@ -44,7 +44,12 @@ DECIDED = "replica_demand_info"
 UP = "target_up"
 
 WANTED = (UP, *SUMMED, *COUNTED, *OWN, HIGHEST, DECIDED)
+#: Of an objective's counts a target tells also while it says nothing of its work.
+_JUDGED = frozenset({"slo_events_total", "slo_bad_events_total"})
 _NEEDLES = tuple(f"\n{PREFIX}{name}{{".encode() for name in WANTED)
+#: Of the lines that tell what a target can't say, those of a conflict alone are kept: there are dozens of them.
+_INFO = "signal_info"
+_INFO_LINE, _CONFLICT = f"{PREFIX}{_INFO}{{".encode(), f'status="{Status.CONFLICT}"'.encode()
 _A_SIDECAR = f"\n{PREFIX}sidecar_build_info{{".encode()
 
 Key = tuple[str, str, Labels]
@@ -57,11 +62,13 @@ class Plan:
 
     up: tuple[tuple[int, str], ...]
     summed: tuple[tuple[int, str, Key], ...]
-    counted: tuple[tuple[int, Key], ...]
+    counted: tuple[tuple[int, str, Key], ...]
     own: tuple[tuple[int, str, Key], ...]
     highest: tuple[tuple[int, Key], ...]
     decided: tuple[tuple[int, Key], ...]
-    models: frozenset[tuple[str, str]]  # (target, model) of whose work anything is told
+    models: frozenset[tuple[str, str]]  # (target, model) of whose load anything is told
+    told: frozenset[str]  # targets of whose work anything is told
+    conflicts: frozenset[str]  # targets with signals that are withheld for a conflict
 
 
 class SidecarPage:
@@ -70,7 +77,7 @@ class SidecarPage:
     def __init__(self) -> None:
         self._reader = PageReader()
         self._shape: Shape | None = None
-        self.plan = Plan((), (), (), (), (), (), frozenset())
+        self.plan = Plan((), (), (), (), (), (), frozenset(), frozenset(), frozenset())
         self.values: list[float] = []
 
     def read(self, body: bytes) -> None:
@@ -96,17 +103,26 @@ def wanted_lines(body: bytes) -> bytes:
             end = body.find(b"\n", end + 1)
         if start >= 0:
             parts.append(body[start + 1 : end + 1])
+    found = body.find(_CONFLICT)
+    while found >= 0:
+        start, end = body.rfind(b"\n", 0, found) + 1, body.find(b"\n", found)
+        if body.startswith(_INFO_LINE, start):
+            parts.append(body[start : end + 1])
+        found = body.find(_CONFLICT, end)
     return b"".join(parts)
 
 
 def _plan(samples: tuple[Sample, ...]) -> Plan:
     up, summed, counted, own, highest, decided = [], [], [], [], [], []
-    models = set()
+    models, told, conflicts = set(), set(), set()
     for place, sample in enumerate(samples):
         name = sample.name.removeprefix(PREFIX)
         target, model = sample.label("target"), sample.label("model_name")
         if sample.label("rank"):
             continue  # the line of all ranks stands beside it
+        if name == _INFO:
+            conflicts.add(target)
+            continue
         own_labels = SIGNALS[name].labels
         key: Key = (name, model, tuple(pair for pair in sample.labels if pair[0] in own_labels))
         if name == UP:
@@ -114,8 +130,11 @@ def _plan(samples: tuple[Sample, ...]) -> Plan:
         elif name in SUMMED:
             summed.append((place, target, key))
             models.add((target, model))
+            told.add(target)
         elif name in COUNTED:
-            counted.append((place, key))
+            counted.append((place, target, key))
+            if name not in _JUDGED:
+                told.add(target)
         elif name in OWN:
             own.append((place, target, key))
         elif name == HIGHEST:
@@ -130,4 +149,6 @@ def _plan(samples: tuple[Sample, ...]) -> Plan:
         tuple(highest),
         tuple(decided),
         frozenset(models),
+        frozenset(told),
+        frozenset(conflicts),
     )

@@ -247,7 +247,7 @@ class FleetRole:
     # Pages ----------------------------------------------------------------------------------------
 
     async def _members(self, request: web.Request) -> web.Response:
-        """each sidecar: what it is taken for, its last failure"""
+        """each sidecar and its targets: taken for what, last failure"""
         now, stale = time.monotonic(), self.settings.stale_after
         members = [
             {
@@ -256,6 +256,10 @@ class FleetRole:
                 "age_seconds": None if member.read_at is None else round(now - member.read_at, 3),
                 "error": member.error,
                 "detail": member.detail,
+                "targets": {
+                    target: {"state": state, "detail": member.why_silent(target, now, stale)}
+                    for target, state in member.targets(now, stale).items()
+                },
             }
             for address, member in self.fleet.members.items()
         ]

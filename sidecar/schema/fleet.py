@@ -12,7 +12,7 @@ S, REQ, TOK, RATIO = "seconds", "requests", "tokens", "ratio"
 FLEET: tuple[Signal, ...] = (
     gauge(
         "fleet_replicas",
-        "Replicas that discovery lists, that are taken to serve, that answer with fresh numbers.",
+        "Replicas, one a target of a sidecar: listed, taken to serve, answering with fresh numbers.",
         unit="replicas",
         labels=("state",),
     ),

@@ -21,7 +21,7 @@ from sidecar.simulator.vllm_page import VllmPage
 from sidecar.snapshot import block_of
 
 MODEL = "m"
-_TAIL = SelfMetrics().render()
+TAIL = SelfMetrics().render()
 
 
 def page(
@@ -34,7 +34,7 @@ def page(
         signal, *labels = name.split("__")
         pairs = dict(zip(labels[::2], labels[1::2], strict=True))
         rows.append((signal, {**base, "model_name": model, **pairs}, value))
-    return render_blocks([block_of(rows)]) + _TAIL
+    return render_blocks([block_of(rows)]) + TAIL
 
 
 def busy(demand: float = 1.5, **more: float) -> bytes:
@@ -58,6 +58,28 @@ def busy(demand: float = 1.5, **more: float) -> bytes:
     return page({**numbers, **more})
 
 
+def several(
+    *,
+    up: Mapping[str, bool],
+    model: str = MODEL,
+    conflicts: tuple[str, ...] = (),
+    **signals: Mapping[str, float],
+) -> bytes:
+    """The page of a sidecar with several targets: `signals` by name, then by target. Those with `conflicts` say
+    of each signal that it is withheld."""
+    rows: list[tuple[str, dict[str, str], float]] = [
+        ("target_up", {"target": target, "runtime": "vllm"}, float(is_up)) for target, is_up in up.items()
+    ]
+    for target in conflicts:
+        for signal in ("requests_running", "requests_waiting"):
+            said = {"signal": signal, "status": "conflict"}
+            rows.append(("signal_info", {"target": target, "runtime": "vllm", **said}, 1.0))
+    for signal, values in signals.items():
+        for target, value in values.items():
+            rows.append((signal, {"target": target, "runtime": "vllm", "model_name": model}, value))
+    return render_blocks([block_of(rows)]) + TAIL
+
+
 def down() -> bytes:
     return page({}, up=False)
 
@@ -72,7 +94,7 @@ def simulated_page(rate: float = 4.0, seconds: float = 120.0, seed: int = 0) -> 
         simulation.advance(2.0 * place)
         answer = Answer(200, renderer.render(replica))
         snapshot = pipeline.feed({"metrics": answer}, time=1e9 + 2.0 * place, mono=2.0 * place)
-    return render_blocks(snapshot.blocks) + _TAIL
+    return render_blocks(snapshot.blocks) + TAIL
 
 
 @dataclass

@@ -108,7 +108,7 @@ def test_blind_is_unavailable_and_nothing_is_switched_off(keda: Keda) -> None:
             await asyncio.sleep(0.5)
             refused = await asker.refused()
             assert refused.code() is grpc.StatusCode.UNAVAILABLE
-            assert "none of 2 sidecars answers" in str(refused.details())
+            assert "none of 2 replicas answers" in str(refused.details())
             assert await asker.active(), "there are replicas, and nobody sees what they do"
             (spec,) = (await asker.stub.GetMetricSpec(asker.reference, timeout=5)).metricSpecs
             assert spec.targetSizeFloat == 1.0

@@ -91,7 +91,7 @@ SIGHT = Section(
         stat(
             "Answering",
             "percentunit",
-            "Sidecars with fresh numbers, of those that are ready. The others are taken to need what these need.",
+            "Replicas with fresh numbers, of those that are ready. The others are taken to need what these need.",
             Query(f"{_replicas(_ANSWERING)} / ({_replicas(_READY)} > 0)"),
             falling(0.5, 0.95),
             width=3,

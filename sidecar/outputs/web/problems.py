@@ -246,7 +246,7 @@ def _of_fleet(shared: tuple[Block, ...]) -> Iterator[Problem]:
     ]
     how = f" ({', '.join(failing)})" if failing else ""
     if listed and not answering:
-        what = f"None of {plain(listed)} sidecars answers{how}: KEDA is told nothing and holds the size."
+        what = f"None of {plain(listed)} replicas answers{how}: KEDA is told nothing and holds the size."
         yield Problem(BAD, "Fleet", what, "See the sidecars below, and whether this role may reach them.")
     elif answering < ready:
         what = f"{plain(ready - answering)} of {plain(ready)} replicas aren't heard{how}."

@@ -13,7 +13,7 @@ export function overview(fleet) {
   const rows = [
     ["Replicas needed", h("strong", { class: short ? "bad" : null }, needed == null ? "unknown: nobody answers" : plain(needed))],
     ["Replicas ready", plain(fleet.ready)],
-    ["Sidecars answering", `${plain(fleet.answering)} of ${plain(fleet.listed)} listed`],
+    ["Replicas answering", `${plain(fleet.answering)} of ${plain(fleet.listed)} listed`],
   ];
   if (fleet.at_router != null) rows.push(["Requests at the router", plain(fleet.at_router)]);
   return h("div", { class: "card" }, table("Fleet", [["What"], ["Now", "wrap"]], rows));
@@ -33,6 +33,20 @@ function decided(row) {
     .join("; ") || DASH;
 }
 
+// What a sidecar is taken for, and how many of its targets are heard where not all are.
+function state(one) {
+  const targets = Object.values(one.targets).filter((target) => target.state !== "starting");
+  const heard = targets.filter((target) => target.state === "serving").length;
+  const part = heard > 0 && heard < targets.length;
+  const color = one.state === "blind" ? "bad" : part ? "warn" : one.state === "serving" ? "good" : "muted";
+  return h("span", { class: color }, part ? `${STATES[one.state]}, ${heard} of ${targets.length} targets` : STATES[one.state]);
+}
+
+// Of its targets those that say nothing while it can be read, each with the cause.
+function silent(one) {
+  return Object.entries(one.targets).filter(([, target]) => target.detail).map(([name, target]) => `${name}: ${target.detail}`);
+}
+
 // The table of sidecars, with what is wrong with each.
 export class Members extends Unfolded {
   async read() {
@@ -40,13 +54,14 @@ export class Members extends Unfolded {
   }
 
   fill(rows) {
-    const sorted = [...rows].sort((one, other) => !one.error - !other.error);
+    const well = (one) => !one.error && !silent(one).length;
+    const sorted = [...rows].sort((one, other) => well(one) - well(other));
     fill(this.place, [
-      table("", [["Sidecar", "wrap"], ["Taken as"], ["Read"], ["Last failure", "wrap"]], sorted.slice(0, MOST).map((one) => [
+      table("", [["Sidecar", "wrap"], ["Taken as"], ["Read"], ["Last failure, and targets not heard", "wrap"]], sorted.slice(0, MOST).map((one) => [
         one.address,
-        h("span", { class: one.state === "blind" ? "bad" : one.state === "serving" ? "good" : "muted" }, STATES[one.state]),
+        state(one),
         one.age_seconds == null ? "never" : `${seconds(one.age_seconds)} ago`,
-        one.detail || one.error.replaceAll("_", " ") || DASH,
+        [one.detail || one.error.replaceAll("_", " "), ...silent(one)].filter(Boolean).join("; ") || DASH,
       ]), "stack"),
       ...(sorted.length > MOST ? [h("p", { class: "muted" }, `and ${sorted.length - MOST} more`)] : []),
     ]);
