@@ -31,9 +31,12 @@ class Oracle:
 
 
 def oracle(scene: Scene, objectives: Objectives = USUAL, *, seed: int = 1) -> Oracle:
-    """What the traffic needs on average is played, and where that loses the goal (arrivals bunch, a router in turn
+    """A plan that keeps the goal when it is played.
+
+    It begins with what the traffic needs on average. Where that loses the goal (arrivals bunch, a router in turn
     loads unevenly) the first five minutes that fall short get one more replica, until the whole keeps it. After
-    twenty rounds the best that was found, short of the goal."""
+    twenty rounds it is the best that was found, short of the goal.
+    """
     sizes = needs(scene)
     best, failing = _played(scene, sizes, objectives, seed)
     for _ in range(_ROUNDS):
