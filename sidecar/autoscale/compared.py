@@ -12,14 +12,16 @@ from sidecar.autoscale.objectives import USUAL
 from sidecar.autoscale.policy import PRESENT_LOAD, Policy
 from sidecar.autoscale.traffics import DESIGNED, FAULTY, HELD_BACK, Scene
 
-#: As in deploy/keda: up by four a minute once half a minute has asked for it, down by one a minute after five
-#: minutes. The half minute: while new replicas fill, the old ones still count what they hand over.
+#: As in deploy/keda: up by four or a half more each minute once half a minute has asked for it, down by one or a
+#: quarter a minute after ten. The half minute: while new replicas fill, the old ones still count what they hand
+#: over. The ten: the fleet of a burst is still there for the next.
 SHIPPED = Behaviour(
-    Rules(30.0, (Limit("Pods", 4, 60.0),)),
-    Rules(300.0, (Limit("Pods", 1, 60.0),)),
+    Rules(30.0, (Limit("Pods", 4, 60.0), Limit("Percent", 50, 60.0))),
+    Rules(600.0, (Limit("Pods", 1, 60.0), Limit("Percent", 25, 60.0))),
 )
-SLOWER = Behaviour(Rules(30.0, (Limit("Pods", 2, 60.0),)), SHIPPED.down)
-DOUBLING = Behaviour(Rules(30.0, (Limit("Percent", 100, 60.0),)), SHIPPED.down)
+SLOWER = replace(SHIPPED, up=Rules(30.0, (Limit("Pods", 2, 60.0),)))
+DOUBLING = replace(SHIPPED, up=Rules(30.0, (Limit("Pods", 4, 60.0), Limit("Percent", 100, 60.0))))
+SOONER = replace(SHIPPED, down=replace(SHIPPED.down, stabilisation=300.0))
 
 
 def policy(
@@ -39,13 +41,7 @@ def policy(
 
 DEMAND = policy("replica demand", "replica_demand", 1.0)
 DEMAND_SLOWER = policy("up by 2 a minute", "replica_demand", 1.0, SLOWER)
-#: For bursts that come back: the fleet of one is still there for the next.
-DEMAND_HELD = policy(
-    "down after 10 min",
-    "replica_demand",
-    1.0,
-    Behaviour(SHIPPED.up, replace(SHIPPED.down, stabilisation=600.0)),
-)
+DEMAND_SOONER = policy("down after 5 min", "replica_demand", 1.0, SOONER)
 #: The bound for whoever reacts: it knows the present load exactly, and meets the same cold start and HPA.
 EXACT = policy("present load, exactly", PRESENT_LOAD, 0.9)
 WAITING = policy("waiting requests, 5", "requests_waiting", 5.0)
@@ -84,8 +80,8 @@ class Change:
 _USUAL = Column("replica demand", DEMAND)
 _OURS = (
     _USUAL,
-    Column("utilisation 0.85", DEMAND, tuning(target_utilisation=0.85)),
-    Column("0.85, down after 10 min", DEMAND_HELD, tuning(target_utilisation=0.85)),
+    Column("utilisation 0.8", DEMAND, tuning(target_utilisation=0.8)),
+    Column("down after 5 min", DEMAND_SOONER),
     Column("up by 2 a minute", DEMAND_SLOWER),
 )
 _OTHERS = (
@@ -116,8 +112,9 @@ def _falling_back(replicas: int) -> Column:
     )
 
 
-_DEFAULTS = Column("utilisation 0.8", DEMAND)
+_DEFAULTS = Column("utilisation 0.9", DEMAND)
 _MORE_ROOM = _with("utilisation 0.7", target_utilisation=0.7)
+_WITH_ROOM = _with("utilisation 0.8", target_utilisation=0.8)
 _PROBED = _with("seed 8.1 ms, by a light probe", idle_gap=0.0081)
 _NO_STRETCH = _with("no gaps, no stretch", gaps_from_tokens=False)
 _FROM_TOKENS = Column("gaps from what runs and tokens", DEMAND)
@@ -134,11 +131,12 @@ CHANGES = (
     ),
     Change("metrics away through a step", "prometheus-down", _falling_back(2), _falling_back(8)),
     Change("long prefill chunks", "long-chunks", _DEFAULTS, _MORE_ROOM),
+    Change("prompts of very different length", "long-context", _DEFAULTS, _WITH_ROOM),
     Change("clients that leave", "impatient", _DEFAULTS, _MORE_ROOM),
     Change(
         "8 to 24 replicas at once",
         "large",
-        _up("up by two a minute", SLOWER),
+        _up("a half more each minute", SHIPPED),
         _up("doubling each minute", DOUBLING),
     ),
 )

@@ -24,15 +24,15 @@ _INTRO = """\
 
 Written by `inference-sidecar simulate --report docs/autoscaling_results.md`;
 [autoscaling.md](autoscaling.md) says what they mean. A fleet of simulated replicas (an 8B model on one large GPU
-each), their sidecars, KEDA and the HPA in simulated time. Where nothing else is said, the HPA goes up by four
-replicas a minute once half a minute has asked for it and down by one a minute after five minutes, from 1 to 16
-replicas, and the cold start is two minutes.
+each), their sidecars, KEDA and the HPA in simulated time. Where nothing else is said, all is as shipped: a target
+utilisation of 0.9; the HPA goes up by four replicas or a half more each minute once half a minute has asked for
+it, and down by one or a quarter a minute after ten minutes, from 1 to 16 replicas. The cold start is two minutes.
 
 Each cell, SEEDS: share of the requests inside both objectives
 (first token within 1.5 s, 95 % of the gaps within 50 ms) × replica-hours over the oracle's, m most replicas,
 f changes of direction, r seconds to recover from the scene's event. The oracle runs the fewest replicas that keep
-the objectives and knows the traffic ahead by the cold start. Beside it stands who knows the present load exactly,
-and meets the same cold start and HPA.
+the objectives and knows the traffic ahead by the cold start; its plan is played, too. Beside it stands who knows
+the present load exactly, and meets the same cold start and HPA.
 """
 
 

@@ -65,9 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target-utilisation",
         type=_share,
-        default=0.8,
+        default=0.9,
         metavar="SHARE",
-        help="of a replica's capacity that it should carry, for the first answer from zero (80%%)",
+        help="of a replica's capacity that it should carry, for the first answer from zero (90%%)",
     )
 
 

@@ -73,7 +73,7 @@ class Gpu(Section):
 class Autoscaling(Section):
     target_utilisation: Annotated[
         float, Share(above=True), "Share of its capacity that a replica should carry."
-    ] = 0.8
+    ] = 0.9
     drain_target: Annotated[
         float, Duration(low=1, high=3600), "Time in which a queue should be worked off."
     ] = 30.0

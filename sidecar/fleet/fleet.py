@@ -30,7 +30,7 @@ class Fleet:
     """`stale_after` seconds after its last good page a member counts as blind. `utilisation` is the share of its
     capacity that a replica should carry: for the first answer from zero."""
 
-    def __init__(self, *, stale_after: float = 15.0, utilisation: float = 0.8) -> None:
+    def __init__(self, *, stale_after: float = 15.0, utilisation: float = 0.9) -> None:
         self.members: dict[str, Member] = {}
         self.router: Router | None = None
         self.discovered: bool | None = None

@@ -53,7 +53,7 @@ class FleetSettings:
     auth: Auth = field(default_factory=Auth)
     tls: Tls = field(default_factory=Tls)
     router: Router | None = None
-    utilisation: float = 0.8
+    utilisation: float = 0.9
     web_config_file: Path | None = None
 
     @property

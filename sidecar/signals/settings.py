@@ -41,7 +41,7 @@ class Settings:
     """Of one target. `idle_gap` and `service_time` are seeds in seconds, used until they were measured; `gpus`
     counts where no GPU can be seen. None: not given."""
 
-    target_utilisation: float = 0.8
+    target_utilisation: float = 0.9
     drain_target: float = 30.0
     gap_objectives: tuple[GapObjective, ...] = ()
     idle_gap: float | None = None

@@ -183,7 +183,7 @@ def test_values_are_written_as_people_write_them() -> None:
         "  threshold: 50ms",
         "  objective: 99.9%",
         "  period: 7d",
-        "  target_utilisation: 80%",
+        "  target_utilisation: 90%",
         "    bearer_token_file: /run/secrets/token",
         "    idle_inter_token_latency: auto",
     ):

@@ -171,15 +171,15 @@ def router_of(fleet: Fleet) -> Router:
 
 
 def test_from_zero_the_first_answer_is_right() -> None:
-    """One replica runs 40 requests of 6 s at 80 %: 32. With 16 requests a second, 96 run at once: 3 replicas."""
+    """One replica runs 40 requests of 6 s at 90 %: 36. With 18 requests a second, 108 run at once: 3 replicas."""
     fleet = fleet_of(busy())
     fleet.block(0.0)
     router = router_of(fleet)
     fleet.list([], vouched=True)
     router.read(ROUTER % (0, 0), 100.0)
     assert demand(fleet.block(100.0)) == 0.0
-    router.read(ROUTER % (20, 160), 110.0)
-    assert demand(fleet.block(110.0)) == pytest.approx(16 * 6.0 / 32)
+    router.read(ROUTER % (20, 180), 110.0)
+    assert demand(fleet.block(110.0)) == pytest.approx(18 * 6.0 / 36)
     fleet.list(["new"], vouched=False)
     assert isnan(demand(fleet.block(111.0))), "there is a replica now: it is the one to tell"
 

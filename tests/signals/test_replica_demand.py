@@ -17,7 +17,7 @@ from sidecar.runtimes.registry import Registry
 from sidecar.signals import GapObjective, Settings, Signals
 from sidecar.signals.replica_demand import reason
 from sidecar.snapshot import Block
-from tests.signals.reference import ReplicaDemand
+from tests.signals.reference import UTILISATION, ReplicaDemand
 from tests.signals.worlds import EMPTY_GAPS, EMPTY_POLL, Replica
 
 THRESHOLD, BUDGET = 0.05, 0.05
@@ -82,7 +82,7 @@ def compare(seed: int) -> set[str]:
     idle, duration = rng.choice([None, 0.009, 0.02]), rng.choice([None, 5.0])
     reference = ReplicaDemand(slots, threshold, BUDGET, idle, duration)
     objectives = (GapObjective(threshold, BUDGET),) if threshold else ()
-    signals = Signals(Settings(gap_objectives=objectives, idle_gap=idle, service_time=duration))
+    signals = Signals(Settings(UTILISATION, gap_objectives=objectives, idle_gap=idle, service_time=duration))
     replica = Replica()
     limits = set()
     for place, (now, poll) in enumerate(drawn(rng, 360, rng.choice([1.0, 2.0, 5.0]))):
@@ -106,7 +106,7 @@ def compare(seed: int) -> set[str]:
 def test_equals_its_definition_on_a_real_vllm(name: str, threshold: float | None) -> None:
     objectives = (GapObjective(threshold, BUDGET),) if threshold else ()
     pipeline = TargetPipeline(
-        TargetSettings(slots=8), Registry(), [Signals(Settings(gap_objectives=objectives))]
+        TargetSettings(slots=8), Registry(), [Signals(Settings(UTILISATION, gap_objectives=objectives))]
     )
     reference = ReplicaDemand(8, threshold, BUDGET)
     most = 0.0

@@ -59,7 +59,7 @@ def test_without_a_gauge_of_what_runs_the_native_times_are_the_work() -> None:
     assert block.get("saturation_ratio", resource="slots") == 0.5
     assert block.get("saturation_ratio", resource="queue") == 2 / 16
     assert decision(block) == ("slots", "load")
-    assert block.get("replica_demand") == pytest.approx((8 + 2 * 4 / 30) / (16 * 0.8))
+    assert block.get("replica_demand") == pytest.approx((8 + 2 * 4 / 30) / (16 * 0.9))
     assert block.get("queued_gpu_seconds") == 2 * 4 / 16 * 2
     assert said(signals, "arrivals_total")[1] is Method.ESTIMATED
     assert block.get("arrivals_total") == 4 * 59
@@ -72,7 +72,7 @@ def test_without_any_gauge_levels_come_from_the_native_times() -> None:
     polls = steady(60, first, {"finished": 4, "inf_sum": 16, "queue_sum": 4})
     block = last(Signals(), polls, "triton")
     assert block.get("saturation_ratio", resource="queue") == 2 / 16
-    assert block.get("replica_demand") == pytest.approx((8 + 2 * 4 / 30) / (16 * 0.8))
+    assert block.get("replica_demand") == pytest.approx((8 + 2 * 4 / 30) / (16 * 0.9))
 
 
 def test_without_gaps_between_tokens_nothing_is_stretched_and_no_objective_limits() -> None:
@@ -83,7 +83,7 @@ def test_without_gaps_between_tokens_nothing_is_stretched_and_no_objective_limit
     block = last(signals, polls)
     assert isnan(block.get("capacity_requests", limit="slo"))
     assert isnan(block.get("idle_inter_token_latency_seconds"))
-    assert block.get("replica_demand") == pytest.approx(16 / (64 * 0.8))
+    assert block.get("replica_demand") == pytest.approx(16 / (64 * 0.9))
     assert decision(block) == ("slots", "load")
     assert said(signals, "idle_inter_token_latency_seconds")[0] is Status.NOT_EXPOSED
 
@@ -94,7 +94,7 @@ def test_a_replica_that_only_prefills_has_gaps_without_observations() -> None:
     signals = Signals(Settings(gap_objectives=(GapObjective(0.05, 0.05),)))
     block = last(signals, steady(60, first, {"finished": 40, "inf_cnt": 40, "inf_sum": 32}))
     assert isnan(block.get("capacity_requests", limit="slo"))
-    assert block.get("replica_demand") == pytest.approx(16 / (64 * 0.8))
+    assert block.get("replica_demand") == pytest.approx(16 / (64 * 0.9))
 
 
 def test_without_execution_times_they_come_from_whole_and_queue_times() -> None:
@@ -129,7 +129,7 @@ def test_without_a_gauge_of_what_waits_there_is_no_queue_and_no_backlog() -> Non
     for signal in ("queue_seconds_total", "queue_to_compute_ratio", "queued_gpu_seconds", "safe_to_remove"):
         assert isnan(block.get(signal)), signal
         assert said(signals, signal)[0] is Status.NOT_EXPOSED
-    assert block.get("replica_demand") == pytest.approx(8 / (16 * 0.8))
+    assert block.get("replica_demand") == pytest.approx(8 / (16 * 0.9))
     assert said(signals, "offered_load_requests")[1] is Method.ESTIMATED
 
 
