@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--report",
         type=Path,
         metavar="FILE",
-        help="every traffic under every policy, as Markdown; it takes most of an hour",
+        help="every traffic under every policy, as Markdown; about two hours of a core",
     )
 
 
