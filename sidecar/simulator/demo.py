@@ -18,7 +18,7 @@ BEFORE = 120.0
 
 
 def demo_traffic(seconds: float, seed: int = 7, *, before: float = 0.0) -> Traffic:
-    """A show of `seconds`: three requests a second, a climb to eighteen, and back; calm for some time before."""
+    """A show of `seconds`: three requests a second, a climb to twenty-one, and back; calm for some time before."""
     shape = Shape(
         prompt=Lengths(300, 0.7, high=3000),
         output=Lengths(150, 0.6, high=800),
@@ -27,7 +27,7 @@ def demo_traffic(seconds: float, seed: int = 7, *, before: float = 0.0) -> Traff
         impatient=0.15,
         patience=12.0,
     )
-    show = calm_overload_calm(seconds, calm=3.0, overload=18.0)
+    show = calm_overload_calm(seconds, calm=3.0, overload=21.0)
     return Traffic(Steps(tuple((before + at, rate) for at, rate in show.points)), shape, seed)
 
 

@@ -284,4 +284,4 @@ def test_the_show_runs() -> None:
             assert page["vllm:num_requests_running"] >= 1.0
 
     asyncio.run(asyncio.wait_for(main(), 20))
-    assert demo_traffic(60.0).rate.peak == 18.0
+    assert demo_traffic(60.0).rate.peak == 21.0
