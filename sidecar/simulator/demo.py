@@ -18,7 +18,7 @@ BEFORE = 120.0
 
 
 def demo_traffic(seconds: float, seed: int = 7, *, before: float = 0.0) -> Traffic:
-    """A show of `seconds`: three requests a second, a climb to twenty-one, and back; calm for some time before."""
+    """A show of `seconds`: 3 requests a second, a climb to 21, and back; calm for some time before."""
     shape = Shape(
         prompt=Lengths(300, 0.7, high=3000),
         output=Lengths(150, 0.6, high=800),
