@@ -36,6 +36,15 @@ async def paused(app: Application, *having: str) -> float:
     return await count(app, *having)
 
 
+async def draining(
+    app: Application, server: SimulatedVllm, query: str, *having: str
+) -> tuple[asyncio.Task[int], float]:
+    """A drain of a server that has work, and how many probes there had been when it had taken hold."""
+    work(server)
+    drain = asyncio.create_task(asked(app, query))
+    return drain, await paused(app, *having)
+
+
 def test_no_probe_is_sent_while_a_drain_waits_and_they_go_on_once_its_client_has_left() -> None:
     async def story() -> None:
         async with SimulatedVllm() as server:
@@ -43,9 +52,7 @@ def test_no_probe_is_sent_while_a_drain_waits_and_they_go_on_once_its_client_has
 
             async def told() -> None:
                 await until(app, probed(1))
-                work(server)
-                drain = asyncio.create_task(asked(app, "?timeout=1h"))
-                before = await paused(app)
+                drain, before = await draining(app, server, "?timeout=1h")
                 await asyncio.sleep(QUIET)
                 assert not drain.done()
                 assert await count(app) == before, "a replica that leaves has work enough"
@@ -66,9 +73,7 @@ def test_probes_go_on_an_interval_after_the_bound() -> None:
 
             async def told() -> None:
                 await until(app, probed(1))
-                work(server)
-                drain = asyncio.create_task(asked(app, "?timeout=2s"))
-                before = await paused(app)
+                drain, before = await draining(app, server, "?timeout=2s")
                 assert await drain == 504
                 assert await count(app) == before
                 await until(app, probed(int(before) + 2))
@@ -111,9 +116,7 @@ def test_the_target_next_to_it_is_probed_on() -> None:
             async def told() -> None:
                 one, two = 'target="one"', 'target="two"'
                 await until(app, lambda found: all(probed(1, "ok", of)(found) for of in (one, two)))
-                work(leaving)
-                drain = asyncio.create_task(asked(app, "?timeout=1h&target=one"))
-                before = await paused(app, one)
+                drain, before = await draining(app, leaving, "?timeout=1h&target=one", one)
                 goes_on = int(await count(app, two)) + 2
                 await until(app, probed(goes_on, "ok", two))
                 assert await count(app, one) == before
